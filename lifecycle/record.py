@@ -14,8 +14,8 @@ from lifecycle.machine.budget import Spent
 from lifecycle.machine.effects import Effect  # noqa: TC001  # json_form reads annotations
 from lifecycle.machine.events import AgentReport, Event  # noqa: TC001  # as above
 from lifecycle.machine.frozen import frozen
+from lifecycle.machine.states import ACTIVE, Reason, Rejected, State, coarse
 from lifecycle.machine.states import AgentState as AgentState  # noqa: PLC0414  # belongs to the record
-from lifecycle.machine.states import Reason, Rejected, State, coarse
 
 LOOSE = "run"
 """The name of the plan to which all tasks belong that came with none."""
@@ -339,6 +339,14 @@ def worker_of(record: AgentLifecycle, attempt: int = 0) -> str:
     if attempt:
         return str(record.facts.get(ATTEMPT_WORKERS, {}).get(str(attempt), ""))
     return str(record.facts.get(WORKER, ""))
+
+
+def working_worker(record: AgentLifecycle) -> str:
+    """Return the worker that has an attempt of it under way; empty where none has.
+
+    Then its coordinator decides on it, also while that is down: nothing else takes it over.
+    """
+    return worker_of(record) if isinstance(record.work, ACTIVE) else ""
 
 
 def placed(

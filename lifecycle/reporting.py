@@ -70,6 +70,7 @@ LEVELS: dict[str, str] = {
             "task_tick_failed",
             "transition_hook_failed",
             "worker_assignment_lost",
+            "worker_assignment_refused",
             "worker_look_failed",
             "worker_missing",
             "worker_removal_failed",

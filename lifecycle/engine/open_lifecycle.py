@@ -17,7 +17,7 @@ from lifecycle.machine.states import Accepted, AwaitingHuman, Queued, Reason, Re
 from lifecycle.mask_values import masked
 from lifecycle.perform.removal import remove_all
 from lifecycle.plan import plan_of
-from lifecycle.record import AgentLifecycle, AgentState, Filter, placed, worker_of
+from lifecycle.record import AgentLifecycle, AgentState, Filter, placed, worker_of, working_worker
 from lifecycle.result import ended
 from lifecycle.working_copy import LocalCopy, facts_of, load
 
@@ -72,7 +72,7 @@ def _placed(
     machine: MachineServices, facts: dict[str, Any], record: AgentLifecycle
 ) -> dict[str, Any]:
     """Return the facts as of this machine; where others work too, the worker stays named."""
-    worker = "" if machine.shared.one_machine else worker_of(record)
+    worker = working_worker(record) if machine.shared.one_machine else worker_of(record)
     return placed(facts, machine.machine_id, worker)
 
 

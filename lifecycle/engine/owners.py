@@ -9,7 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from lifecycle.engine.recovery import end_strays, recover
+from lifecycle.errors import LifecycleError
 from lifecycle.owner.owner import Owner
+from lifecycle.record import working_worker
 from lifecycle.shortage_retry import patiently
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from lifecycle.perform.performer import Performer
+    from lifecycle.record import AgentLifecycle
     from lifecycle.services import MachineServices
     from lifecycle.working_copy import LocalCopy
 
@@ -42,6 +45,17 @@ class Owners(Protocol):
         ...
 
 
+def require_no_worker(record: AgentLifecycle) -> None:
+    """Refuse to decide here what is decided elsewhere while a worker is at it."""
+    if worker := working_worker(record):
+        raise LifecycleError(
+            f"worker {worker} has {record.agent_id}, and no coordinator is alive here: start it "
+            "with `loopwright up --engine temporal` (or `serve`), then ask again. If its server is "
+            f"gone for good, `loopwright export {record.agent_id}` and `loopwright import` take it "
+            "from the worker"
+        )
+
+
 class LocalOwners:
     """Every lifecycle is decided and worked on in this process."""
 
@@ -49,7 +63,8 @@ class LocalOwners:
         self._machine, self._performer = machine, performer
 
     def of(self, local: LocalCopy) -> Owner:
-        """Return a new owner of this lifecycle."""
+        """Return a new owner of this lifecycle; LifecycleError where a worker is at it."""
+        require_no_worker(local.record)
         return Owner(local, self._machine.shared, self._performer)
 
     async def start(self) -> None:

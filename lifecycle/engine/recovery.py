@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lifecycle.engine.retention import RETIRED
 from lifecycle.machine.states import AgentState
 from lifecycle.owner.owner import UNTIL_CAPTURED, Owner
-from lifecycle.record import AgentLifecycle, Filter, mark_of
+from lifecycle.record import AgentLifecycle, Filter, mark_of, working_worker
 from lifecycle.working_copy import load, machine_of
 
 if TYPE_CHECKING:
@@ -36,9 +36,15 @@ async def end_strays(machine: MachineServices) -> None:
     strays = machine.terminals.find_all_marked()
     if not strays:
         return
+    workers = Filter(states=(AgentState.QUEUED, AgentState.RUNNING))
+    theirs = {
+        mark_of(each.agent_id, each.birth)
+        async for each in machine.shared.store.every(workers)
+        if working_worker(each)
+    }
     # Nobody will watch one whose record is damaged, either.
     outlines = await machine.shared.store.outlines()
-    births = {mark_of(known.agent_id, known.birth) for known in outlines}
+    births = {mark_of(known.agent_id, known.birth) for known in outlines} - theirs
     attended = {process.identity.mark for process in machine.terminals.live()}
     grace = machine.shared.settings().stop_grace
     ours = [
@@ -118,6 +124,8 @@ async def _in_the_middle(machine: MachineServices) -> list[AgentLifecycle]:
         lost += [
             record
             for record in page.records
-            if isinstance(record.work, UNTIL_CAPTURED) and machine.owns(machine_of(record))
+            if isinstance(record.work, UNTIL_CAPTURED)
+            and machine.owns(machine_of(record))
+            and not working_worker(record)
         ]
     return lost[::-1]

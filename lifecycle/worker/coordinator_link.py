@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lifecycle.worker.sign_of_life import SignOfLife, SignsOfLife
+from lifecycle.worker.sign_of_life import MOST_LACKS, MOST_WORDS, SignOfLife, SignsOfLife
 from lifecycle.worker.upload import AttemptUploads
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ class CoordinatorLink:
                 labels=self.labels,
                 slots=shared.settings().max_live_agents,
                 programs=self.programs,
-                lacks=self.lacks,
+                lacks=tuple(each[:MOST_WORDS] for each in (*self.lacks, *worker.refusals.values()))[
+                    :MOST_LACKS
+                ],
                 lease=worker.lease,
                 draining=worker.drains,
                 now=shared.clock.now(),

@@ -27,7 +27,8 @@ A_LEASE = 3
 """Signs in the time of one lease."""
 WITHIN = 10.0
 _Word = Annotated[str, Field(max_length=100)]
-_Words = Annotated[str, Field(max_length=500)]
+MOST_WORDS, MOST_LACKS = 500, 50
+_Words = Annotated[str, Field(max_length=MOST_WORDS)]
 
 
 class SignOfLife(BaseModel):
@@ -41,7 +42,7 @@ class SignOfLife(BaseModel):
     labels: Annotated[tuple[_Word, ...], Field(max_length=50)] = ()
     slots: Annotated[int, Field(ge=0, le=100_000)]
     programs: Annotated[tuple[_Word, ...], Field(max_length=100)] = ()
-    lacks: Annotated[tuple[_Words, ...], Field(max_length=50)] = ()
+    lacks: Annotated[tuple[_Words, ...], Field(max_length=MOST_LACKS)] = ()
     lease: Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)]
     draining: bool = False
     leaves: bool = False

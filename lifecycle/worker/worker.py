@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lifecycle.worker.branch_travel import BranchTravel
     from lifecycle.worker.visit import Tell
 
+REFUSED = "refused {agent}: {why}"
 LOOKS = 50
 """Looks at the leases in the time of one, at least: a machine may have slept."""
 
@@ -59,6 +60,8 @@ class Worker:
         self._watch: asyncio.Task[None] | None = None
         self._rescuing: asyncio.Task[None] | None = None
         self._drains = False
+        self.refusals: dict[str, str] = {}
+        """Why this worker took a lifecycle not, in words for people, by agent."""
 
     @property
     def drains(self) -> bool:
@@ -123,10 +126,18 @@ class Worker:
         """Take an assignment; what this worker had of the same agent before is ended first."""
         if self._drains:
             raise AssignmentOverError("this worker is being drained and takes no assignment")
-        since = self.now()
+        since, agent = self.now(), assignment.agent_id
         async with self._beginning:
-            if assignment.assignment_id not in self._visits:
+            if assignment.assignment_id in self._visits:
+                return
+            try:
                 await self._begin(assignment, since)
+            except Exception as problem:
+                self.refusals[agent] = REFUSED.format(agent=agent, why=text_of(problem))
+                report = self._machine.shared.report
+                report("worker_assignment_refused", agent_id=agent, reason=text_of(problem))
+                raise
+            self.refusals.pop(agent, None)
 
     async def _begin(self, assignment: Assignment, since: int) -> None:
         agent = assignment.agent_id

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from lifecycle.audit import Audit
 from lifecycle.clock import SystemClock
 from lifecycle.engine.operation_log import OPERATIONS, write_note
+from lifecycle.engine.owners import require_no_worker
 from lifecycle.errors import LifecycleError, RepositoryBusyError
 from lifecycle.machine.runner_orders import OperationNote
-from lifecycle.machine.states import ACTIVE
 from lifecycle.mask_values import masked
 from lifecycle.paths import Paths
-from lifecycle.record import Reply, worker_of
+from lifecycle.record import Reply
 from lifecycle.settings import Settings
 from lifecycle.store.lock import REQUEST
 from lifecycle.store.rows.audit import action_of
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lifecycle.machine.events import Event, PersonEvent
-    from lifecycle.record import AgentLifecycle
     from lifecycle.store.sqlite.store import SqliteStore
     from runtime.masking.masker import Masker
 
@@ -75,16 +74,6 @@ async def send(
         )
         if reply.problem:
             raise LifecycleError(reply.problem)
-
-
-def require_no_worker(record: AgentLifecycle) -> None:
-    """Refuse to decide here what is decided elsewhere while a worker is at it."""
-    worker = worker_of(record)
-    if worker and isinstance(record.work, ACTIVE):
-        raise LifecycleError(
-            f"worker {worker} has {record.agent_id}, and no coordinator is alive here: start it "
-            "with `loopwright up` (or `serve`), then ask again"
-        )
 
 
 async def refuse(  # noqa: PLR0913  # the last by name

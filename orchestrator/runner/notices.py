@@ -32,6 +32,7 @@ TOLD = {
         "it, or lower max_live_agents"
     ),
     "settings_proposed": "{agent_id}: {reason}",
+    "worker_assignment_refused": "{agent_id} is refused here: {reason}",
     "worker_missing": "{agent_id} waits: {reason}",
     "budget_unheld": "{agent_id}: {reason}",
     "notify_failed": "a notification could not be sent ({channel}): {reason}",

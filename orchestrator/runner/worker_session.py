@@ -128,6 +128,9 @@ class WorkerLines:
             why = reason or "it rests"
             branch = f"agent/{agent_id}"
             self._tell(worker_lines.handed_on(agent_id, why, branch=branch, commit=commit))
+        elif event == "attempt_upload_failed":
+            attempt, file = int(str(fields["attempt"])), str(fields["file"])
+            self._tell(worker_lines.not_uploaded(agent_id, attempt, file, reason))
         elif event == "worker_assignment_lost":
             self._has.discard(agent_id)
             self._tell(worker_lines.lost(self._settings.lease, (agent_id,)))

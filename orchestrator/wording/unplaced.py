@@ -18,11 +18,12 @@ BEGIN = "`loopwright worker --name NAME{label}`"
 _NAMED = 5
 
 
-def missing(
+def missing(  # noqa: PLR0913  # all but three by name
     known: Sequence[WorkerRow],
     asking: Collection[str],
     present: float,
     *,
+    agent_id: str = "",
     label: str = "",
     programs: Sequence[str] = (),
 ) -> str:
@@ -37,6 +38,15 @@ def missing(
     fit = sorted(up - away)
     if not fit:
         return _nobody(labelled, label, present)
+    refused = f"refused {agent_id}: "
+    whys = {
+        each.name: lack.removeprefix(refused)
+        for each in known
+        for lack in each.lacks
+        if lack.startswith(refused)
+    }
+    if whys.keys() >= set(fit):
+        return f"every worker refuses it: {_some([f'{name}: {whys[name]}' for name in fit])}"
     told = {each.name: each.programs for each in known}
     lack = [name for name in fit if told.get(name) and not set(programs) & set(told[name])]
     if not programs or lack != fit:

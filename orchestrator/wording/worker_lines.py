@@ -39,18 +39,6 @@ def handed_on(agent_id: str, why: str, *, branch: str, commit: str) -> str:
     return one_line(f"{agent_id}: handed on, {why}{work}", MOST)
 
 
-def finished(agent_id: str, attempt: int, outcome: str, *, lasted: float, commit: str) -> str:
-    """Say how an attempt ended here."""
-    work = f", pushed at {commit[:12]}" if commit else ", nothing to push"
-    told = f"{agent_id}: attempt {attempt} ended ({outcome}) after {span(lasted)}{work}"
-    return one_line(told, MOST)
-
-
-def waits_for_remote(agent_id: str, why: str) -> str:
-    """Say that the work cannot be pushed at the moment, which costs no retry."""
-    return one_line(f"{agent_id}: its work cannot be pushed yet, and is tried again: {why}", MOST)
-
-
 def lost(lease: float, agents: Sequence[str]) -> str:
     """Say that nobody heard this worker for too long, and what it did about it."""
     ended = f"ended its agents ({', '.join(agents)})" if agents else "had no agent to end"

@@ -24,7 +24,7 @@ class WorkerRow:
     slots: int
     """How many agents it runs at once."""
     programs: tuple[str, ...] = ()
-    """Agent programs that are installed there."""
+    """Agent programs that are installed there, by the names that plans give them."""
     lacks: tuple[str, ...] = ()
     """What was found missing, each in words for people."""
     clock_offset: float = 0.0

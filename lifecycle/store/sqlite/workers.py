@@ -28,6 +28,11 @@ _SEEN = (
 _ALL = f"SELECT {_NAMES} FROM workers ORDER BY name"  # noqa: S608  # as above
 
 
+MOST = 500
+"""Workers that are known at once: whoever has their token may give himself any name."""
+_SILENT = "DELETE FROM workers WHERE ? - seen_at > lease AND name != ?"
+
+
 class SqliteWorkers:
     """The workers in an open store."""
 
@@ -37,11 +42,16 @@ class SqliteWorkers:
     async def seen(self, worker: WorkerRow) -> None:
         """Record that a worker was heard of, and how it is.
 
-        ConflictingUpdateError if another machine, heard of within its lease, has this name.
+        ConflictingUpdateError if another machine, heard of within its lease, has this name, or if
+        there are too many.
         """
         checked_name(worker.name)
-        write = partial(_seen, worker=worker)
-        if not await self._driver.write(write):
+        answer = await self._driver.write(partial(_seen, worker=worker))
+        if answer is None:
+            raise ConflictingUpdateError(
+                f"{MOST} workers are known, so {worker.name} is not taken: end one of them first"
+            )
+        if not answer:
             raise ConflictingUpdateError(
                 f"another machine works on this repository as worker {worker.name}; give this one "
                 "another name (--name), or end the other first"
@@ -67,5 +77,18 @@ class SqliteWorkers:
         return await self._driver.write(lambda each: each.execute(query, (before,)).rowcount)
 
 
-def _seen(connection: sqlite3.Connection, worker: WorkerRow) -> bool:
+def _seen(connection: sqlite3.Connection, worker: WorkerRow) -> bool | None:
+    """Write it; False where the name is another machine's, None where there is no room.
+
+    Who is silent makes room for one that is new.
+    """
+    if _is_full(connection, worker.name):
+        connection.execute(_SILENT, (worker.seen_at, worker.name))
+        if _is_full(connection, worker.name):
+            return None
     return connection.execute(_SEEN, row_of_worker(worker)).rowcount > 0
+
+
+def _is_full(connection: sqlite3.Connection, name: str) -> bool:
+    (others,) = connection.execute("SELECT count(*) FROM workers WHERE name != ?", (name,))
+    return int(others[0]) >= MOST

@@ -8,15 +8,17 @@ import shutil
 import signal
 import socket
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lifecycle.launch import sandbox
 from lifecycle.plan import checked_label, checked_name
 from orchestrator.cli.run_loops import CommandContext
+from orchestrator.control.agents import left_out, place_of
 from orchestrator.control.open_store import runner_of
 from orchestrator.control.people_only import require_person
 from orchestrator.doctor.agents import agents as agents_here
-from orchestrator.doctor.machine import BAD
+from orchestrator.doctor.machine import BAD, WARN
 from orchestrator.errors import ConfigError
 from orchestrator.runner.engine_choice import require_engine
 from orchestrator.runner.shadowing import check_own_packages
@@ -25,6 +27,7 @@ from orchestrator.terminal import exits
 from orchestrator.terminal.options import CommandLineParser, UsageError, find_repo, positive
 from orchestrator.terminal.text import tell
 from orchestrator.web.token import WORKER_VARIABLE
+from runtime.agents.catalogue import adapters
 from runtime.capacity import raise_files
 from runtime.errors import SpawnError
 from runtime.git.git import inspect_repository
@@ -32,7 +35,6 @@ from runtime.git.git import inspect_repository
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Mapping
-    from pathlib import Path
 
     from lifecycle.settings import Settings
 
@@ -124,21 +126,27 @@ def run(name: str, args: list[str]) -> int:
         weaker = sandbox.check(settings)
     except SpawnError as refusal:
         raise UsageError(str(refusal)) from refusal
+    programs, without = programs_here(repo, settings, context.environ)
     request = WorkerRequest(
         name=options.name,
         repo=repo,
         settings=settings,
         environ=context.environ,
-        programs=_programs(repo, settings, context.environ),
-        lacks=(*weaker, *_unlinked(url, token)),
+        programs=programs,
+        lacks=(*weaker, *without, *_unlinked(url, token)),
         url=url,
         token=token,
     )
     return asyncio.run(run_worker(request, tell))
 
 
-def _programs(repo: Path, settings: Settings, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the agent programs here; ConfigError names those, and the variables, that lack."""
+def programs_here(
+    repo: Path, settings: Settings, environ: Mapping[str, str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the agent programs here by name, and in words those that others have to run.
+
+    ConfigError names programs without which no agent of this repository starts, and variables.
+    """
     found = [each for each in agents_here(repo, settings, environ) if each.what in NEEDED]
     for each in found:
         if each.level == BAD or each.what == "pass_env":
@@ -146,7 +154,9 @@ def _programs(repo: Path, settings: Settings, environ: Mapping[str, str]) -> tup
     command = settings.command[:1]
     if command and "/" not in command[0] and shutil.which(command[0], path=environ["PATH"]) is None:
         raise ConfigError(f"{command[0]} is not on PATH: install it, or correct command")
-    return (*command, *(each.found for each in found))
+    named = [each.name for each in adapters(left_out).values() if place_of(each, environ)]
+    lacks = [f"{each.found}: {each.mend}" for each in found if each.level == WARN]
+    return (*(Path(each).name for each in command), *named), tuple(lacks)
 
 
 def _unlinked(url: str, token: str) -> tuple[str, ...]:

@@ -121,7 +121,8 @@ class Placement:
         if not (label or asking or known):
             asking = await self._busy()
         programs = [each.partition(":")[0] for each in local.agent.programs]
-        return missing(known, asking, present, label=label, programs=programs)
+        agent_id = local.agent_id
+        return missing(known, asking, present, agent_id=agent_id, label=label, programs=programs)
 
     async def _busy(self) -> frozenset[str]:
         """Return who works at something: with all slots in use it asks for nothing."""

@@ -11,11 +11,12 @@ import pytest
 
 from lifecycle.clock import SteppedClock, SystemClock
 from lifecycle.engine.engine import LocalEngine
+from lifecycle.errors import LifecycleError
 from lifecycle.fleet.spawner.recovery import recover_instances
 from lifecycle.fleet.spawner.runner_identity import this_runner
 from lifecycle.machine.states import BackingOff, Process, Tally, Working
 from lifecycle.plan import Agent
-from lifecycle.record import MACHINE, AgentLifecycle
+from lifecycle.record import MACHINE, AgentLifecycle, placed
 from lifecycle.reporting import silent
 from lifecycle.store.instances import InstanceRow, new_instance_id
 from lifecycle.store.sqlite.store import SqliteStore
@@ -86,6 +87,23 @@ async def test_what_another_machine_runs_is_left_to_it(
     await engine.start()
     assert actor.alive is not taken
     assert isinstance(await play._work(), BackingOff if taken else Working)
+    await engine.aclose()
+
+
+async def test_what_a_worker_has_is_its_coordinators_also_where_no_setting_says_so(
+    tmp_path: Path,
+) -> None:
+    play = Play(Story({}), tmp_path / "play")
+    actor = await left_by(play, ELSEWHERE)
+    record = await play.store.get(AGENT)
+    assert record is not None
+    await play.store.update(replace(record, facts=placed(record.facts, "a", "a", 1)))
+    engine = engine_on(play, one_machine=True)
+    await engine.start()
+    assert actor.alive
+    with pytest.raises(LifecycleError, match="worker a has agent-T001, and no coordinator"):
+        await engine.run(Agent(agent_id=AGENT, command=("agent",)), play.story.task)
+    assert isinstance(await play._work(), Working)
     await engine.aclose()
 
 

@@ -38,7 +38,9 @@ async def test_logs_summaries_and_gates_of_a_worker_are_read_at_the_coordinator(
     (folder := tmp_path / "coordinator").mkdir()
     async with site(folder) as found:
         to = CoordinatorAddress(found.server.url, WORKER_TOKEN, "a")
-        link = CoordinatorLink(to=to, version="1", labels=("linux",), grace=60.0)
+        link = CoordinatorLink(
+            to=to, version="1", labels=("linux",), lacks=("y" * 600,), grace=60.0
+        )
         async with worker_machine(clone, name="a", settings=settings) as (machine, travel):
             worker = Worker(machine, tell=decider.tell, lease=60.0, travel=travel)
             await worker.start()

@@ -44,6 +44,15 @@ def test_a_program_that_no_worker_has_is_named_with_those_that_lack_it() -> None
     assert "no worker has the agent program kimi or gemini (not there: a, b)" in said
 
 
+def test_what_every_worker_refuses_is_told_with_their_reasons() -> None:
+    a = worker("a", lacks=("refused agent-T001: colour is not a setting",))
+    b = worker("b", lacks=("refused agent-T001: the disk is full",))
+    said = missing((a, b), ("a", "b"), NOW, agent_id="agent-T001")
+    assert said == ("every worker refuses it: a: colour is not a setting, b: the disk is full")
+    assert not missing((a, B), (), NOW, agent_id="agent-T001")
+    assert not missing((a, b), (), NOW, agent_id="agent-T002")
+
+
 @pytest.mark.parametrize(
     ("known", "asking", "label", "programs"),
     [

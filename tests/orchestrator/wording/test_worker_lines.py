@@ -22,10 +22,6 @@ def test_what_is_taken_ended_and_handed_on_is_named_with_its_commit() -> None:
         told.took("agent-T1", "Calculator", 2, used=1, slots=4)
         == "agent-T1: took attempt 2 (Calculator); 1 of 4 slots in use"
     )
-    assert (
-        told.finished("agent-T1", 2, "task_complete", lasted=65.0, commit="a" * 40)
-        == f"agent-T1: attempt 2 ended (task_complete) after 1 min, pushed at {'a' * 12}"
-    )
     assert told.handed_on("agent-T1", "drained", branch="agent/agent-T1", commit="b" * 40) == (
         f"agent-T1: handed on, drained; its work is pushed: agent/agent-T1 at {'b' * 12}"
     )
@@ -39,7 +35,6 @@ def test_what_is_taken_ended_and_handed_on_is_named_with_its_commit() -> None:
     [
         told.took("agent-T1", HOSTILE, 1, used=1, slots=1),
         told.handed_on("agent-T1", HOSTILE, branch="agent/agent-T1", commit="c" * 40),
-        told.waits_for_remote("agent-T1", HOSTILE),
         told.not_uploaded("agent-T1", 1, "/tmp/1.log", HOSTILE),
         *told.began("a", HOSTILE, slots=2, labels=[HOSTILE], lacks=[HOSTILE]),
     ],

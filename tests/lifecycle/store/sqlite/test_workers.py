@@ -10,6 +10,7 @@ import pytest
 from lifecycle.errors import ConflictingUpdateError
 from lifecycle.store.plain_queries import read_silent_workers
 from lifecycle.store.rows.workers import WorkerRow
+from lifecycle.store.sqlite import workers
 from lifecycle.store.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
@@ -49,6 +50,19 @@ async def test_a_name_is_of_one_machine_until_that_is_silent_for_its_lease(
     assert await store.workers.all() == (A,)
     await store.workers.seen(taken := replace(other, seen_at=160.5))
     assert await store.workers.all() == (taken,)
+
+
+async def test_names_are_limited_and_who_is_silent_makes_room(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "MOST", 2)
+    for name in ("a", "b"):
+        await store.workers.seen(replace(A, name=name))
+    with pytest.raises(ConflictingUpdateError, match="2 workers are known, so c is not taken"):
+        await store.workers.seen(replace(A, name="c"))
+    await store.workers.seen(later := replace(A, seen_at=150.0))
+    await store.workers.seen(new := replace(A, name="c", seen_at=170.0))
+    assert await store.workers.all() == (later, new)
 
 
 async def test_who_says_goodbye_is_forgotten_and_nobody_says_it_for_another(

@@ -179,11 +179,10 @@ def test_ctrl_c_of_up_leaves_no_agent_alive_at_any_worker(machines: Machines) ->
 
 
 def test_without_a_coordinator_nobody_touches_what_a_worker_has(
-    machines: Machines, monkeypatch: pytest.MonkeyPatch
+    machines: Machines,
 ) -> None:
     world, gate = machines.world, machines.world.folder / "gate"
     plan = world.plan_of({"T001": done_by("T001", gate)})
-    monkeypatch.setenv("LOOPWRIGHT_ENGINE", "temporal")
     with machines.worker("a"):
         with machines.coordinator(plan) as up:
             world.comes_to("Working")
@@ -193,6 +192,7 @@ def test_without_a_coordinator_nobody_touches_what_a_worker_has(
             up.process.wait()
         refused = world.call("stop", "T001", code=2)
         assert "worker a has agent-T001, and no coordinator is alive" in refused.stderr
+        world.call("up", plan, code=None)  # which forgets to name the engine
         assert Path("/proc", agent).exists()
         with machines.coordinator() as up:
             gate.touch()
