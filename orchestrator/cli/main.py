@@ -31,6 +31,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("up", "up", "run one loop per task of a plan"),
             ("serve", "serve", "run loops, API and webhooks until stopped"),
             ("down", "down", "end what runs here, with its work saved"),
+            ("service", "service", "have the system start loops: at login, after a crash"),
             ("worker", "worker", "run agents of a repository coordinated on another machine"),
             ("add", "add", "add one more task, also while others run"),
             ("tasks", "tasks", "make a plan of a prd.json, a checklist or issues"),
@@ -72,7 +73,7 @@ GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         "Programs",
         (
             ("signal", "signal", "write a breakpoint (called by the agent itself)"),
-            ("mcp", "mcp", "offer the agent tools to signal with (started by its program)"),
+            ("mcp", "mcp", "offer tools: an agent's to signal with, or with --operator yours"),
             ("export", "export", "write lifecycles as JSON, or as one static page"),
             ("import", "import_file", "go on with lifecycles that were exported elsewhere"),
             (

@@ -19,9 +19,8 @@ It does what Ctrl-C does in the terminal of the runner: agents are asked to end,
 saved, and every lifecycle stays resumable: `loopwright up` goes on with them. With --now it does
 what the second Ctrl-C does: agents are killed at once, and what is being saved is still finished.
 
-It ends what `up`, `serve` or `run` started, in the background or in a terminal. A service
-(`loopwright service`) may be started again by the system; end that with `loopwright service
-uninstall`.
+It ends what `up`, `serve` or `run` started, in the background or in a terminal, and what a service
+runs (`loopwright service`); the system starts that again at the next login.
 
 Exit code: 0 ended, or nothing was running; 2 it cannot be ended from here; 4 with --wait, it is
 still ending."""
