@@ -60,12 +60,14 @@ class SharedDay:
         self._sums[name] = sums
         self.settled(name)
 
-    def settled(self, name: str) -> None:
-        """Wait no longer for the sums of a repository."""
-        if name in self._unread:
-            self._unread.remove(name)
-            if self.complete:
-                self.freed()
+    def settled(self, name: str) -> bool:
+        """Wait no longer for the sums of a repository; whether it was waited for."""
+        if name not in self._unread:
+            return False
+        self._unread.remove(name)
+        if self.complete:
+            self.freed()
+        return True
 
     def freed(self, by: DaySums | None = None) -> None:
         """Let the others ask again, after one let go of a part."""

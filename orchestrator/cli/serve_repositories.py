@@ -134,13 +134,22 @@ class _Process:
         """Run one repository to its end; raises what breaks it."""
         turn = _Turn(opening)
         await turn.take()
-        late = asyncio.get_running_loop().call_later(TURN, turn.give)
+        late = asyncio.get_running_loop().call_later(TURN, self._is_late, it.name, turn)
         try:
             if not self._signals.number:
                 await self._opened(it, mount, turn.give)
         finally:
             late.cancel()
             turn.give()
+
+    def _is_late(self, name: str, turn: _Turn) -> None:
+        """Have the others go on without it."""
+        turn.give()
+        if self.day.settled(name):
+            _teller(name)(
+                f"not open after {TURN:g} s: the others go on, and a budget of the day that they "
+                "share does not count what it used, until it is"
+            )
 
     async def _opened(
         self,

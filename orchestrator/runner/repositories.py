@@ -121,7 +121,7 @@ class RepositoryKeeper:
         self._repository, self._run = repository, run
         self._signals, self._now, self._tell = signals, now, tell
 
-    async def keep(self, settled: Callable[[], None]) -> None:
+    async def keep(self, settled: Callable[[], object]) -> None:
         """Return when a signal came and its work is saved; `settled` is called after each try."""
         clock, pause = asyncio.get_running_loop().time, FIRST_PAUSE
         it, over = self._repository, self._signals.came

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import hmac
 import json
+import os
 import shutil
 import signal
 from typing import TYPE_CHECKING, Any
@@ -374,3 +375,22 @@ def test_a_budget_of_the_day_holds_for_all_together(tmp_path: Path) -> None:
         until(said, "somebody is told")
         [text] = said()
         assert "100 % of today's budget of all repositories is used: 1 of 1 attempts" in text
+
+
+def test_one_that_does_not_answer_keeps_no_other_from_a_budget_they_share(tmp_path: Path) -> None:
+    app, site = worlds(tmp_path, "app", "site")
+    agent = app.script("agent", [DONE])
+    app.settings(f"command = {json.dumps(agent.split())}\nbaseline = false\n")
+    hangs = site.repo / "loopwright.toml"
+    hangs.unlink(missing_ok=True)
+    os.mkfifo(hangs)
+    env = {"LOOPWRIGHT_REPOS_DAY_BUDGET_ATTEMPTS": "5"}
+    with several(app, app.repo, site.repo, env=env) as serve:
+        serve.does(app="ok")
+        serve.order("app", "/lifecycles", {"text": "Go on", "name": "first"})
+        serve.comes_to("app", "Completed", "first")
+        assert "site: not open after 2 s: the others go on" in serve.live.err
+        read = os.open(hangs, os.O_WRONLY)
+        hangs.unlink()
+        os.close(read)
+        serve.does(site="ok")
