@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
-from lifecycle.machine.states import Preparing, Spawning, Verifying, Wanted
+from lifecycle.machine.states import Completed, Preparing, Spawning, Verifying, Wanted
 from lifecycle.machine.table import IllegalTransition, decide, rule_name
 from lifecycle.machine.values import changed
 from lifecycle.needs_person import in_vain, refusal
 from lifecycle.past import FULL_ATTEMPTS, MOST_SHOWN, PAST_BYTES, shortened, size, within
-from lifecycle.projection import onto_books, onto_ledger, onto_record
+from lifecycle.projection import of_review, onto_books, onto_ledger, onto_record
 from lifecycle.record import AgentLifecycle, AttemptRow, JournalEntry, PendingEffect, Transaction
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ LASTING = (
     on.CiReported,
     on.PullRequestMoved,
     on.Reviewed,
+    on.ReviewFinished,
     on.Unblocked,
     on.Answered,
     on.Guided,
@@ -93,14 +94,10 @@ class WorkingCopy:
     def lasting(self) -> list[JournalEntry]:
         """Return what was told to the latest agent and still counts, because it came to nothing.
 
-        An attempt that signalled went on from it, unless the verify commands failed.
+        An attempt that signalled went on from it, unless its work was sent back.
         """
         spoke = any(_word(told.event) for told in self.recent if not told.late)
-        red = any(
-            isinstance(told.event, on.GatesFinished) and not all(g.ok for g in told.event.gates)
-            for told in self.recent
-        )
-        return [] if spoke and not red else self.before
+        return [] if spoke and not any(map(_sends_back, self.recent)) else self.before
 
     def remember(self, entry: JournalEntry) -> None:
         """Keep a fact for the next summary."""
@@ -311,6 +308,7 @@ class Drive:
             new = onto_ledger(last, record, before, fact, after)
             if new is not None:
                 row, spending = new, onto_books(new, record, fact) or spending
+            spending = of_review(record, fact, after) or spending
             onto_record(record, fact, after)
         return replace(
             commit,
@@ -323,11 +321,13 @@ class Drive:
 
 
 def broken_off(state: State, at: float) -> Event | None:
-    """Return what stands for the end of gates or a baseline that nobody wants any more.
+    """Return what stands for the end of gates, review or baseline that nobody wants any more.
 
-    Both may take half an hour, and a person ended meanwhile what they are for.
+    Each may take half an hour, and a person ended meanwhile what they are for.
     """
     wanted, attempt = state.tally.wanted, state.tally.attempt
+    if isinstance(state, Verifying) and state.green and wanted is Wanted.REJECT:
+        return on.ReviewFinished(at=at, attempt=attempt, problem="broken off")
     if isinstance(state, Verifying) and wanted is Wanted.REJECT:
         return on.GatesFinished(at=at, attempt=attempt, gates=(), problem="broken off")
     if isinstance(state, Preparing) and wanted in (Wanted.STOP, Wanted.HOLD, Wanted.REJECT):
@@ -362,6 +362,14 @@ def _knowing_its_process(state: State, orders: tuple[PendingEffect, ...]) -> Sta
     spawns = (order.effect_id for order in orders if isinstance(order.effect, do.SpawnAgent))
     spawn_id = next(spawns, "")
     return changed(state, spawn_id=spawn_id) if spawn_id else state
+
+
+def _sends_back(told: JournalEntry) -> bool:
+    """Tell whether verify commands failed, or a reviewer did not approve."""
+    if isinstance(told.event, on.GatesFinished):
+        return not all(gate.ok for gate in told.event.gates)
+    approved = told.after == Completed.__name__
+    return isinstance(told.event, on.ReviewFinished) and not told.late and not approved
 
 
 def _word(event: Event) -> Signal | None:

@@ -24,9 +24,11 @@ from lifecycle.engine.early_events import EarlyEvents
 from lifecycle.engine.engine import LocalEngine
 from lifecycle.engine.loop_parts import (
     SETTINGS_TOO,
+    as_plan,
     checkouts_beside,
     local_ci,
     path_of,
+    require_kind,
     require_repository,
     settings_reader,
 )
@@ -36,7 +38,7 @@ from lifecycle.errors import ArgumentError, LifecycleError
 from lifecycle.machine import events as on
 from lifecycle.paths import Paths
 from lifecycle.perform.machine_parts import RealParts, machine_services
-from lifecycle.plan import Agent, Plan, Task, as_plan, require_kind
+from lifecycle.plan import Agent, Plan, Task
 from lifecycle.reporting import logged
 from lifecycle.result import LoopResult, LoopResultType, telling_unblock
 from lifecycle.services import SharedServices, pass_by

@@ -57,6 +57,10 @@ class Paths:
         """What one verify command printed; attempt 0 is the baseline."""
         return self.root / "logs" / agent_id / f"{attempt}.{label}-{number}.log"
 
+    def review_log(self, agent_id: str, attempt: int, number: int) -> Path:
+        """What a reviewer of an attempt printed; the number counts all reviews of the agent."""
+        return self.root / "logs" / agent_id / f"{attempt}.review-{number}.log"
+
     def setup_log(self, agent_id: str, attempt: int, number: int) -> Path:
         """What one set-up command printed; attempt 0 is what ran before the first."""
         return self.root / "logs" / agent_id / f"{attempt}.setup-{number}.log"

@@ -6,29 +6,27 @@ Owns the validation of user-given plans (names, dependencies, cycles). Does no I
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+import shlex
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
-    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
 from ci.issues import issue_of
-from lifecycle.errors import ArgumentError, PlanError
+from lifecycle.errors import PlanError
 from lifecycle.record import LOOSE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from lifecycle.record import AgentLifecycle
-
-K = TypeVar("K")
 
 MOST_RETRIES = 1_000_000
 NAME_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?")
@@ -61,9 +59,21 @@ def checked_label(text: str) -> str:
     return text
 
 
+def checked_reviewer(text: str) -> str:
+    """Return who gives a second opinion, or say why nobody can be started by it."""
+    if "\0" in text:
+        raise ValueError("it holds a NUL character, which no program can be given; remove it")
+    try:
+        shlex.split(text)
+    except ValueError as problem:
+        raise ValueError(f"{text!r} is not a command line: {problem}") from problem
+    return text.strip()
+
+
 Name = Annotated[str, AfterValidator(checked_name)]
 Label = Annotated[str, AfterValidator(checked_label)]
 IssueName = Annotated[str, AfterValidator(checked_issue)]
+Reviewer = Annotated[str, AfterValidator(checked_reviewer)]
 
 
 def check_words(words: Iterable[str]) -> None:
@@ -135,6 +145,9 @@ class Task(BaseModel):
     """What may be used for this task, instead of what the settings say."""
     max_retries: int | None = Field(default=None, ge=0, le=MOST_RETRIES, strict=True)
     """Retries of this task, instead of what the settings say: exactly so many."""
+    review_by: Reviewer | None = None
+    """Who gives a second opinion on it, instead of what the plan and the settings say; empty for
+    nobody."""
     label: Label = ""
     """What a worker must have to get it, such as gpu, where many machines work."""
     source: str = ""
@@ -159,6 +172,7 @@ class Task(BaseModel):
             base: str | None = None,
             budget: Allowance | None = None,
             max_retries: int | None = None,
+            review_by: str | None = None,
             label: str = "",
             source: str = "",
         ) -> None: ...
@@ -333,10 +347,13 @@ class Plan(BaseModel):
     """Under which its costs are counted; by default the name of its file, without the ending."""
     budget: Allowance | None = None
     """What all its tasks together may use, instead of what the settings say."""
+    review_by: Reviewer | None = None
+    """Who gives a second opinion on its tasks, instead of what the settings say; empty for nobody.
+    """
 
     if TYPE_CHECKING:
 
-        def __init__(  # the fields above
+        def __init__(  # noqa: PLR0913  # the fields above
             self,
             *,
             tasks: Sequence[Task],
@@ -344,7 +361,19 @@ class Plan(BaseModel):
             types: Mapping[str, AgentType] = ...,
             name: str = ...,
             budget: Allowance | None = None,
+            review_by: str | None = None,
         ) -> None: ...
+
+    @field_validator("review_by")
+    @classmethod
+    def _is_said_to_its_tasks(cls, reviewer: str | None, info: ValidationInfo) -> str | None:
+        """Tell each task that names no reviewer itself: it may be worked on without its plan."""
+        if reviewer is not None and "tasks" in info.data:
+            info.data["tasks"] = tuple(
+                task.model_copy(update={"review_by": reviewer}) if task.review_by is None else task
+                for task in info.data["tasks"]
+            )
+        return reviewer
 
     @model_validator(mode="after")
     def _can_be_run(self) -> Plan:
@@ -361,45 +390,6 @@ class Plan(BaseModel):
             if task.id == task_id:
                 return task
         raise PlanError(f"no task {task_id} in the plan; it holds: {_listed(self.tasks)}")
-
-
-def as_plan(given: object) -> Plan:
-    """Return a plan of what the library's caller gives: a plan, tasks, one task, or None."""
-    match given:
-        case None:
-            return Plan(tasks=())
-        case Plan():
-            return given
-        case Task():
-            tasks: tuple[object, ...] = (given,)
-        case list() | tuple():
-            tasks = tuple(given)
-        case _:
-            raise ArgumentError(
-                f"plan is {kind_of(given)}; give a Plan, a list of tasks or one Task"
-            )
-    checked = [require_kind("a task of the plan", task, Task) for task in tasks]
-    try:
-        return Plan(tasks=checked)
-    except ValidationError as problem:
-        told = "; ".join(str(error["msg"]) for error in problem.errors())
-        raise PlanError(f"these tasks are not a plan: {told}") from problem
-
-
-def require_kind(name: str, given: object, kind: type[K]) -> K:
-    """Return an argument of the library, or say of which type it has to be."""
-    if not isinstance(given, kind):
-        raise ArgumentError(f"{name} is {kind_of(given)}; give {_a(kind.__name__)}")
-    return given
-
-
-def kind_of(given: object) -> str:
-    """Name the type of an argument, for an error."""
-    return "None" if given is None else _a(type(given).__name__)
-
-
-def _a(noun: str) -> str:
-    return f"{'an' if noun[0] in 'AEIOaeio' else 'a'} {noun}"
 
 
 def check_dependencies(tasks: Iterable[Task]) -> None:

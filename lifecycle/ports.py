@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lifecycle.settings import Network
     from runtime.branches import BranchMerge, PreparedMerge
     from runtime.commands import CommandResult
+    from runtime.git.diff_parsing import FileChange
     from runtime.git.history import Unmerged
     from runtime.git.porcelain import ChangedFile, GitCommit, TreeStatus
     from runtime.process import AgentProcess, ProcessIdentity, SpawnOrder, StopReport
@@ -165,12 +166,35 @@ class BranchHistory(Protocol):
         ...
 
 
+class BranchDiff(Protocol):
+    """What differs between commits."""
+
+    async def files(self, old: str, new: str) -> tuple[FileChange, ...]:
+        """Return the files that differ, without their lines."""
+        ...
+
+    async def hunks(
+        self, old: str, new: str, files: Sequence[FileChange]
+    ) -> tuple[FileChange, ...]:
+        """Return these files with their lines."""
+        ...
+
+    async def taken_over(self, began: str, head: str, bases: Sequence[str]) -> tuple[str, ...]:
+        """Return the newest commits that a work has from elsewhere."""
+        ...
+
+
 class Branches(Protocol):
     """The branches of the repository."""
 
     @property
     def history(self) -> BranchHistory:
         """Ask what builds on what."""
+        ...
+
+    @property
+    def diff(self) -> BranchDiff:
+        """Ask what differs between commits."""
         ...
 
     async def head(self, branch: str) -> str | None:

@@ -8,6 +8,7 @@ from lifecycle.machine import events as on
 from lifecycle.machine.states import (
     Accepted,
     AwaitingHuman,
+    BackingOff,
     Capturing,
     Completed,
     PrPending,
@@ -15,6 +16,7 @@ from lifecycle.machine.states import (
     Rejected,
     Spawning,
     Stopping,
+    Suspended,
     Verifying,
     Working,
 )
@@ -24,6 +26,7 @@ from runtime.agents.outcome import Ending
 
 if TYPE_CHECKING:
     from lifecycle.machine.events import Event
+    from lifecycle.machine.opinion import Opinion
     from lifecycle.machine.states import State
     from lifecycle.record import AgentLifecycle
 
@@ -72,8 +75,22 @@ def _facts(event: Event) -> dict[str, Any]:
             return {"base_branch": into}
         case on.GatesFinished(flagged=flagged) if flagged:
             return {"flagged": list(flagged)}
+        case on.ReviewFinished(opinion=opinion) if opinion is not None:
+            return {"opinion": _opinion(event, opinion)}
         case _:
             return {}
+
+
+def _opinion(event: on.ReviewFinished, opinion: Opinion) -> dict[str, Any]:
+    return {
+        "by": opinion.by,
+        "head": opinion.head,
+        "attempt": event.attempt,
+        "at": event.at,
+        "approves": opinion.approves,
+        "summary": opinion.summary,
+        "findings": [dict(vars(each)) for each in opinion.findings],
+    }
 
 
 def _workspace(event: on.WorkspaceReady) -> dict[str, Any]:
@@ -129,8 +146,18 @@ def onto_ledger(  # noqa: PLR0911  # one line per kind of fact reads best
                 outcome="gate_failed" if red else "task_complete",
                 error=after.tally.signature if red else "",
             )
+        case on.ReviewFinished() if its is not None:
+            return _sent_back(its, after)
         case _:
             return None
+
+
+def _sent_back(row: AttemptRow, after: State) -> AttemptRow | None:
+    """Note for what a reviewer sent the work to a fresh attempt, if it did."""
+    back = after.inner if isinstance(after, Suspended) else after
+    if not isinstance(back, BackingOff) or back.verify is not None:
+        return None
+    return changed(row, outcome="review_findings", error=back.why)
 
 
 def _began(before: State) -> bool:
@@ -198,6 +225,30 @@ def onto_books(row: AttemptRow, record: AgentLifecycle, event: Event) -> Spendin
         program=row.program or COMMAND,
         model=told.model if told is not None else "",
         **vars(used),
+    )
+
+
+def of_review(record: AgentLifecycle, event: Event, after: State) -> Spending | None:
+    """Return what a reviewer's process used; None where the fact is about none."""
+    if not isinstance(event, on.ReviewFinished) or not event.program:
+        return None
+    told = event.report
+    return Spending(
+        agent_id=record.agent_id,
+        task_id=record.task_id,
+        plan=str(record.facts.get("plan", {}).get("name", LOOSE)),
+        attempt=event.attempt,
+        review=after.tally.reviews,
+        birth=record.birth,
+        at=event.at,
+        program=f"review: {event.program}",
+        model=told.model if told is not None else "",
+        tokens=(told.tokens or 0) if told is not None else 0,
+        input_tokens=told.input_tokens if told is not None else 0,
+        output_tokens=told.output_tokens if told is not None else 0,
+        cached_tokens=told.cached_tokens if told is not None else 0,
+        cost_usd=told.cost_usd if told is not None else None,
+        seconds=event.seconds,
     )
 
 

@@ -190,16 +190,22 @@ class Used:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
-    """What one attempt used. Kept for longer than its lifecycle, and belongs to none."""
+    """What one attempt used, or one review of its work.
+
+    Kept for longer than its lifecycle, and belongs to none.
+    """
 
     agent_id: str
     task_id: str = ""
     plan: str = ""
     attempt: int
     birth: str
-    """Of the lifecycle's record; with agent and attempt it tells this attempt from all others."""
+    """Of the lifecycle's record; with agent, attempt and review it tells this from all others."""
     at: float
     """When the attempt ended."""
+    review: int = 0
+    """Number of the review of its work that used it, counted over the lifecycle; 0 for the attempt
+    itself."""
     program: str = ""
     """Name of the adapter, or of the command."""
     model: str = ""
@@ -216,7 +222,10 @@ class Spending:
     def spent(self) -> Spent:
         """The same as budgets count it: what was not told is nothing."""
         return Spent(
-            tokens=self.tokens, cost_usd=self.cost_usd or 0.0, seconds=self.seconds, attempts=1
+            tokens=self.tokens,
+            cost_usd=self.cost_usd or 0.0,
+            seconds=self.seconds,
+            attempts=0 if self.review else 1,
         )
 
 

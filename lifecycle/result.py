@@ -70,7 +70,10 @@ def ended(record: AgentLifecycle) -> LoopResult | None:
         case (
             AwaitingHuman(about=About.BLOCKED_TIMEOUT | About.DEPENDENCY)
             | AwaitingHuman(
-                about=About.QUESTION | About.SETUP | About.REVIEW | About.NO_PROGRESS, until=None
+                about=(
+                    About.QUESTION | About.SETUP | About.REVIEW | About.NO_PROGRESS | About.OPINION
+                ),
+                until=None,
             )
             | AwaitingHuman(about=About.CONFLICT, number=None)
         ):

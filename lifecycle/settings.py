@@ -18,13 +18,7 @@ from lifecycle.errors import SettingsError
 from lifecycle.machine.budget import UNITS, check_price
 from lifecycle.machine.policy import Policy
 from lifecycle.notify.channel import NotifyChannel, check_names
-from lifecycle.plan import (
-    MOST_RETRIES,
-    check_chain,
-    check_variables,
-    check_words,
-    checked_label,
-)
+from lifecycle.plan import MOST_RETRIES, Label, Reviewer, check_chain, check_variables, check_words
 from runtime.setup.globs import refusal
 
 if TYPE_CHECKING:
@@ -76,7 +70,7 @@ class EngineSettings(CISettings):
     same on all its machines; by default a hash of the remote's address."""
     lease: float = Field(default=60.0, ge=2, le=600)
     """Seconds without a sign of life after which the work of a worker goes to another one."""
-    labels: tuple[str, ...] = ()
+    labels: tuple[Label, ...] = ()
     """What this machine offers as a worker, such as gpu, to tasks with one of these labels."""
 
     @field_validator("temporal_address")
@@ -100,11 +94,6 @@ class EngineSettings(CISettings):
         if name and not _NAME.fullmatch(name):
             raise ValueError("1 to 63 letters, digits, '.', '_' or '-', as the server wants it")
         return name
-
-    @field_validator("labels")
-    @classmethod
-    def _are_labels(cls, labels: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(map(checked_label, labels))
 
     @property
     def wants_tls(self) -> bool:
@@ -230,6 +219,15 @@ class Settings(EngineSettings):
     green look at something else. That is said (warn), or counts as red (require)."""
     review_summaries: bool = False
     """Hold each attempt until a person approved its summary."""
+    review_by: Reviewer = ""
+    """Who reviews work before it counts as done: an agent program (NAME or NAME:MODEL) or a command
+    line; empty for nobody. See docs/how-to/a-second-opinion.md."""
+    review_severity: Literal["note", "minor", "major", "critical"] = "major"
+    """Findings of a reviewer from which the work goes to a fresh attempt: these and graver ones."""
+    review_rounds: int = Field(default=2, ge=0, le=100)
+    """Attempts in a row that a reviewer's findings wake, after which a person is asked."""
+    review_timeout: float = Field(default=1800.0, gt=0)
+    """Seconds a reviewer may take."""
     max_live_agents: int = Field(default=4, ge=1, le=10_000)
     """Agent processes alive at once; waiting lifecycles hold none. A runner keeps to fewer, and
     says so at its start, where the machine's limits on open files and processes leave less room."""
@@ -412,12 +410,19 @@ class Settings(EngineSettings):
             max_faults=self.max_environment_failures,
             has_gates=bool(task.verify or self.verify),
             review_summaries=self.review_summaries,
+            reviews=bool(self.review_of(task)),
+            review_rounds=self.review_rounds,
+            review_severity=self.review_severity,
             seed=zlib.crc32(task.id.encode()),
         )
 
     def verify_of(self, task: Task) -> tuple[str, ...]:
         """Return the task's own verify commands, else the general ones."""
         return task.verify or self.verify
+
+    def review_of(self, task: Task) -> str:
+        """Return who reviews a task; empty for nobody."""
+        return self.review_by if task.review_by is None else task.review_by
 
     def setup_of(self, task: Task) -> tuple[str, ...]:
         """Return the task's own set-up commands, which may be none, else the general ones."""

@@ -60,6 +60,8 @@ def put_off(
             )
         case do.RunGates(attempt=attempt):
             return on.GatesFinished(at=at, attempt=attempt, gates=(), problem=text, fault=fault)
+        case do.RunReview(attempt=attempt):
+            return on.ReviewFinished(at=at, attempt=attempt, problem=text, fault=fault)
         case _:
             return None
 

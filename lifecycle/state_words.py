@@ -86,6 +86,7 @@ _COMMANDS = {
     "conflict": ("resume {}", "unblock {} TEXT"),
     "dependency": ("unblock {}", "reject {}"),
     "setup": ("unblock {}", "guide {} TEXT"),
+    "second_opinion": ("unblock {}", "guide {} TEXT", "resume {}"),
     "blocked_timeout": ("unblock {}", "answer {} TEXT"),
 }
 """By what a person is waited for."""

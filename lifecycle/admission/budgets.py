@@ -139,7 +139,8 @@ class Accounts:
         for spending in spendings:
             self._to_day(spending.at, spending.spent)
             mine = self._lives[spending.agent_id]
-            if (spending.birth, spending.attempt) == (mine.birth, mine.attempt):
+            its_last = (spending.birth, spending.attempt) == (mine.birth, mine.attempt)
+            if its_last and not spending.review:
                 # An attempt that a runner's end cut short is booked once more when it is repeated.
                 mine.last = spending
 
@@ -149,8 +150,9 @@ class Accounts:
             return
         for spending in await self._store.spendings(agent_id=agent_id):
             life = self._life(agent_id, spending.birth)
-            life.attempt, life.last = spending.attempt, spending
             life.past += spending.spent
+            if not spending.review:
+                life.attempt, life.last = spending.attempt, spending
 
     def part(self, agent_id: str) -> None:
         """Drop a lifecycle whose loop is over; plan and day still count what it used."""
@@ -178,6 +180,14 @@ class Accounts:
         """Count an attempt that ended; the same one again replaces itself."""
         self._leave(spending.agent_id)
         life = self._life(spending.agent_id, spending.birth)
+        if spending.review:  # told once, in the commit of its result
+            self._add(life, spending)
+        else:
+            self._book_attempt(life, spending)
+        self._free()
+        self.watch(spending.agent_id)
+
+    def _book_attempt(self, life: _Life, spending: Spending) -> None:
         before = life.last if spending.attempt == life.attempt else None
         if before is not None:
             life.past -= before.spent
@@ -186,11 +196,12 @@ class Accounts:
                 self._days[day] -= before.spent
         if before is not None or spending.attempt > life.attempt:
             life.attempt, life.last = spending.attempt, spending
-            life.past += spending.spent
-            self._plans[spending.plan] += spending.spent
-            self._to_day(spending.at, spending.spent)
-        self._free()
-        self.watch(spending.agent_id)
+            self._add(life, spending)
+
+    def _add(self, life: _Life, spending: Spending) -> None:
+        life.past += spending.spent
+        self._plans[spending.plan] += spending.spent
+        self._to_day(spending.at, spending.spent)
 
     def gone(self, agent_id: str) -> None:
         """Forget an attempt that was never begun, or of which nobody can say anything."""

@@ -27,6 +27,7 @@ from lifecycle.context.facts import (
     SavedWorkFact,
 )
 from lifecycle.machine import events as on
+from lifecycle.machine.opinion import MISSING
 from lifecycle.state_words import word_for
 from runtime.git.porcelain import some_of
 
@@ -103,7 +104,7 @@ def snapshot_of(  # noqa: PLR0913  # all by name
         ci=story.ci,
         answer=story.answer,
         guidance=story.guidance,
-        remarks=story.remarks,
+        remarks=[*story.remarks, *story.findings],
         merges=[_merge(each) for each in local.merges],
         between=story.between,
         last_words=story.last_words,
@@ -148,6 +149,7 @@ class _Story:
         self.answer: AnswerFact | None = None
         self.guidance: list[Guidance] = []
         self.remarks: list[RemarkFact] = []
+        self.findings: list[RemarkFact] = []
         self.between: tuple[str, ...] = ()
         for entry in (*local.lasting(), *local.recent):
             reader = self._READERS.get(type(entry.event))
@@ -273,6 +275,18 @@ class _Story:
             for told in event.details
         ]
 
+    def _second_opinion(self, event: on.ReviewFinished, _before: str, after: str) -> None:
+        opinion = event.opinion
+        if opinion is None:
+            return
+        self.findings = [
+            RemarkFact(where=each.where, excerpt=each.text)
+            for each in opinion.findings
+            if each.place != MISSING
+        ]
+        if after != "Completed" and self.findings:
+            self._kind, self._text = "second_opinion", opinion.summary
+
     def _unblocked(self, event: on.Unblocked, before: str, _after: str) -> None:
         if before != "Queued":
             self._kind, self._text = "unblocked", event.note
@@ -308,6 +322,7 @@ class _Story:
         on.PullRequestOpened: _opened,
         on.PullRequestMoved: _moved,
         on.Reviewed: _reviewed,
+        on.ReviewFinished: _second_opinion,
         on.MergeFailed: _unmerged,
         on.Unblocked: _unblocked,
         on.Answered: _answered,

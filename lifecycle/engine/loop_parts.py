@@ -6,11 +6,13 @@ Must not start anything.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import ValidationError
 
 from ci.local.provider import LocalCIProvider
-from lifecycle.errors import ArgumentError
-from lifecycle.plan import kind_of, require_kind
+from lifecycle.errors import ArgumentError, PlanError
+from lifecycle.plan import Plan, Task
 from lifecycle.settings import Settings, checked_settings
 from runtime.errors import RepositoryError
 from runtime.git.git import NOT_A_REPOSITORY
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from lifecycle.ports import Workspaces
 
+K = TypeVar("K")
 SETTINGS_TOO = frozenset({"max_retries", "retry_interval"})
 """Arguments of the loop that are settings, too."""
 
@@ -99,3 +102,42 @@ def _settings_of(name: str, given: object) -> Settings:
     if isinstance(given, Settings):
         return given
     return checked_settings(require_kind(name, given, dict))
+
+
+def as_plan(given: object) -> Plan:
+    """Return a plan of what the library's caller gives: a plan, tasks, one task, or None."""
+    match given:
+        case None:
+            return Plan(tasks=())
+        case Plan():
+            return given
+        case Task():
+            tasks: tuple[object, ...] = (given,)
+        case list() | tuple():
+            tasks = tuple(given)
+        case _:
+            raise ArgumentError(
+                f"plan is {kind_of(given)}; give a Plan, a list of tasks or one Task"
+            )
+    checked = [require_kind("a task of the plan", task, Task) for task in tasks]
+    try:
+        return Plan(tasks=checked)
+    except ValidationError as problem:
+        told = "; ".join(str(error["msg"]) for error in problem.errors())
+        raise PlanError(f"these tasks are not a plan: {told}") from problem
+
+
+def require_kind(name: str, given: object, kind: type[K]) -> K:
+    """Return an argument of the library, or say of which type it has to be."""
+    if not isinstance(given, kind):
+        raise ArgumentError(f"{name} is {kind_of(given)}; give {_a(kind.__name__)}")
+    return given
+
+
+def kind_of(given: object) -> str:
+    """Name the type of an argument, for an error."""
+    return "None" if given is None else _a(type(given).__name__)
+
+
+def _a(noun: str) -> str:
+    return f"{'an' if noun[0] in 'AEIOaeio' else 'a'} {noun}"

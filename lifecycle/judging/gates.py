@@ -108,7 +108,8 @@ class GateRunner:
             workspace = await whole(self._machine, local)
             await look_once(self._machine, local, workspace)
             files = tuple(file.path for file in local.head.files)
-            flags = flagged(files, commands)
+            reviewer = self._shared.settings().review_of(local.task)
+            flags = flagged(files, (*commands, reviewer))
             work = local.record.work
             if isinstance(work, Verifying) and work.setup_approved:
                 await self._setting_up.approve(local, effect_id, head)

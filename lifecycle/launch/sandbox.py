@@ -7,14 +7,16 @@ the reason, or, where the settings allow it, given weaker and reported.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from runtime.git.git import Git, inspect_repository
-from runtime.isolation.probe import choose
+from runtime.isolation.probe import choose, probe
 from runtime.isolation.sandbox import SandboxEngine
 from runtime.isolation.workspace_sandbox import OpenedPaths, SandboxPaths, around
 from runtime.limits import Limits
 from runtime.processes.limit_shell import refusals
+from runtime.workspaces import worktrees_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,6 +60,8 @@ class SandboxRequest(NamedTuple):
     """Private settings of the agent's program; it may write there too."""
     fixed: tuple[Path, ...] = ()
     """What lies in the folder and cannot be written from inside."""
+    read_only: bool = False
+    """Nothing of the repository, its workspaces and its records can be written from inside."""
 
 
 class SandboxPlanner:
@@ -81,7 +85,7 @@ class SandboxPlanner:
         if self._bare is None or self._bare[0] is not settings:
             limits = limits_of(settings)
             self._bare = settings, SandboxPlan(limits, None, {}, in_words(limits))
-        if not wants_sandbox(settings):
+        if not (wants_sandbox(settings) or request.read_only):
             return self._bare[1]
         limits = self._bare[1].limits
         # Probing starts programs and waits for them, and reading git's pointers reads the disk.
@@ -89,9 +93,10 @@ class SandboxPlanner:
         in_a_sandbox = settings.isolation == "container"
         env = await self.identity() if in_a_sandbox else {}
         weaker = self._choice(settings).weaker
-        return SandboxPlan(
-            limits, sandbox, env, in_words(limits, sandbox), (weaker,) if weaker else ()
-        )
+        told = in_words(limits, sandbox)
+        if request.read_only and sandbox is not None:
+            told += ", read-only"
+        return SandboxPlan(limits, sandbox, env, told, (weaker,) if weaker else ())
 
     def _sandbox(self, settings: Settings, request: SandboxRequest) -> Sandbox | None:
         place = SandboxPaths(
@@ -106,6 +111,7 @@ class SandboxPlanner:
             mailbox=request.mailbox,
             config=request.config,
             fixed=request.fixed,
+            guarded=self._guarded(request) if request.read_only else (),
         )
         opened = OpenedPaths(
             readable=(
@@ -116,12 +122,32 @@ class SandboxPlanner:
             login=settings.sandbox_login,
         )
         return around(
-            self._choice(settings),
+            self._choice_for(settings, request),
             place,
             command=request.command,
             path=request.path or self._path,
             opened=opened,
         )
+
+    def _guarded(self, request: SandboxRequest) -> tuple[Path, ...]:
+        repository = inspect_repository(self._repo)
+        others = worktrees_dir.around(request.folder.resolve())
+        folders = (self._repo, repository.common_dir, self._state, others or request.folder)
+        return tuple(dict.fromkeys(each.resolve() for each in folders))
+
+    def _choice_for(self, settings: Settings, request: SandboxRequest) -> SandboxChoice:
+        """Choose what makes it; a reader gets a sandbox also where agents need none, if it can."""
+        choice = self._choice(settings)
+        if choice.engine is not None or not request.read_only:
+            return choice
+        found = probe(SandboxEngine.BUBBLEWRAP)
+        if not found.works:
+            self._report(
+                f"{found.reason}, so what a reviewer writes in its checkout is only found out "
+                f"afterwards; {found.remedy}"
+            )
+            return choice
+        return replace(choice, engine=found)
 
     def _choice(self, settings: Settings) -> SandboxChoice:
         key = (

@@ -9,7 +9,13 @@ from __future__ import annotations
 from enum import StrEnum
 
 from lifecycle.machine.frozen import frozen
-from lifecycle.machine.states import Gate, Process, Signal  # noqa: TC001  # the codec resolves them at run time
+from lifecycle.machine.opinion import Opinion  # noqa: TC001  # the codec resolves it at run time
+from lifecycle.machine.states import (  # noqa: TC001  # as above
+    AttemptOutcome,
+    Gate,
+    Process,
+    Signal,
+)
 from runtime.agents.outcome import Ending  # noqa: TC001  # as above
 
 
@@ -295,3 +301,22 @@ class GatesFinished(AttemptEvent):
     """Those lines of their output that tell most."""
     as_before: bool = False
     """They failed so before any work."""
+
+
+@frozen
+class ReviewFinished(AttemptEvent):
+    """A reviewer read the commit, or could not."""
+
+    opinion: Opinion | None = None
+    """None where there is no answer that can be used: then `outcome` or `problem` says why."""
+    outcome: AttemptOutcome | None = None
+    """How a process ended that gave no such answer."""
+    problem: str = ""
+    """Why none could be started."""
+    fault: Fault = Fault.ENVIRONMENT
+    """Whose fault that is."""
+    program: str = ""
+    report: AgentReport | None = None
+    """What the reviewer's program told of its run, which costs like any other."""
+    seconds: float = 0.0
+    """How long its process lived."""

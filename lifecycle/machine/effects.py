@@ -72,6 +72,13 @@ class RunGates(AttemptEffect):
 
 
 @frozen
+class RunReview(AttemptEffect):
+    """Let another program read this commit, whose gates passed, and say what it thinks of it."""
+
+    head: str
+
+
+@frozen
 class PublishBranch(Effect):
     """Let CI know of the branch's new head."""
 

@@ -22,6 +22,7 @@ from lifecycle.machine.attempt_events import FreezeFailed as FreezeFailed
 from lifecycle.machine.attempt_events import GatesFinished as GatesFinished
 from lifecycle.machine.attempt_events import LimitReached as LimitReached
 from lifecycle.machine.attempt_events import MailboxInvalid as MailboxInvalid
+from lifecycle.machine.attempt_events import ReviewFinished as ReviewFinished
 from lifecycle.machine.attempt_events import RunnerRestarted as RunnerRestarted
 from lifecycle.machine.attempt_events import SnapshotFailed as SnapshotFailed
 from lifecycle.machine.attempt_events import SnapshotTaken as SnapshotTaken

@@ -39,6 +39,10 @@ class Policy:
     max_faults: int = 10
     has_gates: bool = False
     review_summaries: bool = False
+    reviews: bool = False
+    """A second opinion is asked for before work counts as done."""
+    review_rounds: int = 2
+    review_severity: str = "major"
     seed: int = 0
     """Spreads the jitter of different lifecycles."""
 

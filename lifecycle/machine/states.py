@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from lifecycle.machine.frozen import frozen
+from lifecycle.machine.opinion import GreenGates  # noqa: TC001  # the codec resolves it at run time
 from lifecycle.machine.tally import ITS_BASE as ITS_BASE
 from lifecycle.machine.tally import RemarkReply as RemarkReply
 from lifecycle.machine.tally import Tally as Tally
@@ -63,6 +64,7 @@ class About(StrEnum):
     DEPENDENCY = "dependency"
     SETUP = "setup"
     CONFLICT = "conflict"
+    OPINION = "second_opinion"
 
 
 @frozen
@@ -190,7 +192,7 @@ class Capturing(State):
 
 @frozen
 class Verifying(State):
-    """The agent says it is done; the task's gates are asked."""
+    """The agent says it is done; the task's gates are asked, then a reviewer if there is one."""
 
     word: Signal
     head: str
@@ -199,6 +201,8 @@ class Verifying(State):
     """When to try once more after the gates could not be run."""
     setup_approved: bool = False
     """A person lets the set-up of this commit use the network."""
+    green: GreenGates | None = None
+    """The gates passed; the second opinion is waited for."""
 
 
 @frozen
@@ -247,7 +251,7 @@ class BackingOff(State):
     fixed: bool = False
     """The instant is the provider's; a pause does not move it."""
     verify: Verifying | None = None
-    """What is repeated instead of a next attempt: the gates of the latest."""
+    """What is repeated instead of a next attempt: the gates of the latest, or its review."""
 
 
 @frozen
@@ -278,7 +282,7 @@ class AwaitingHuman(State):
     signalled_url: str = ""
     """Its address as the agent signalled it, where it did."""
     verify: Verifying | None = None
-    """The gates that could not run before a person decided."""
+    """The gates that could not run before a person decided, or the review that did not approve."""
 
 
 @frozen

@@ -22,6 +22,7 @@ from lifecycle.machine.states import (
     State,
     Suspended,
     Tally,
+    Verifying,
     Wanted,
 )
 from lifecycle.machine.values import changed
@@ -84,9 +85,15 @@ def wake(state: State, at: float, why: str) -> Step:
 
 
 def verify_now(state: AwaitingHuman, at: float, why: str, *, approved: bool) -> Step:
-    """Run the gates that waited for a person as soon as there is a slot."""
+    """Repeat the verdict that waited for a person as soon as there is a slot."""
     verify = changed(state.verify, setup_approved=approved) if state.verify is not None else None
     return land(BackingOff(tally=state.tally, until=at, why=why, verify=verify), at)
+
+
+def judge(state: Verifying) -> do.RunGates | do.RunReview:
+    """Order what is asked next about the commit: its gates, or once they passed, the reviewer."""
+    order = do.RunGates if state.green is None else do.RunReview
+    return order(attempt=state.tally.attempt, head=state.head)
 
 
 def is_before_work(state: AwaitingHuman) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from lifecycle.machine import events as on
 from lifecycle.machine.events import AttemptEvent, Event
-from lifecycle.machine.rules import attempt, blocks, capture_and_verify, waits
+from lifecycle.machine.rules import attempt, blocks, capture_and_verify, second_opinion, waits
 from lifecycle.machine.rules import operator as people
 from lifecycle.machine.states import (
     ACTIVE,
@@ -152,6 +152,8 @@ RULES: tuple[Rule, ...] = (
     rule(Capturing, on.RejectRequested, people.reject_soon, Capturing),
     rule(Verifying, on.GatesFinished, capture_and_verify.judged,
          Completed, Verifying, BackingOff, AwaitingHuman, Suspended, Rejected),
+    rule(Verifying, on.ReviewFinished, second_opinion.reviewed,
+         Completed, PrPending, Verifying, BackingOff, AwaitingHuman, Suspended, Rejected),
     rule(Verifying, on.DeadlinePassed, capture_and_verify.verify_again, Verifying),
     rule(Verifying, on.Guided, attempt.note, Verifying),
     rule(Verifying, on.Reviewed, attempt.note, Verifying),
@@ -194,7 +196,8 @@ RULES: tuple[Rule, ...] = (
     rule(BackingOff, on.StopRequested, people.pause_wait, Suspended),
     rule(BackingOff, on.RejectRequested, people.reject_now, Rejected),
     rule(AwaitingHuman, on.Answered, people.answer, AwaitingHuman, BackingOff),
-    rule(AwaitingHuman, on.Unblocked, people.unblock, AwaitingHuman, Queued, BackingOff),
+    rule(AwaitingHuman, on.Unblocked, people.unblock,
+         AwaitingHuman, Queued, BackingOff, Completed, PrPending),
     rule(AwaitingHuman, on.SummaryApproved, people.approve, AwaitingHuman, BackingOff),
     rule(AwaitingHuman, on.DeadlinePassed, waits.human_deadline, AwaitingHuman, BackingOff),
     rule(AwaitingHuman, on.ResumeRequested, waits.rearm,

@@ -105,6 +105,12 @@ class Tally:
     """Attempts in a row that red checks or review bots of the same pull request woke."""
     conflicts: int = 0
     """Attempts in a row that were woken because the work does not go together with other work."""
+    reviews: int = 0
+    """Processes of reviewers that were started."""
+    review_rounds: int = 0
+    """Attempts in a row that findings of a reviewer woke."""
+    review_failures: int = 0
+    """Reviews in a row without an answer that can be used."""
     replies: tuple[RemarkReply, ...] = ()
     """Answers to reviewers that are posted when work is handed over."""
     merge: tuple[str, ...] = ()

@@ -34,6 +34,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "dependency",
         "setup",
         "worker",
+        "second_opinion",
     ),
     GIVEN_UP: ("max_retries", "usage_limit", "environment", "error"),
     BUDGET: ("80", "100"),

@@ -72,7 +72,8 @@ class Admission:
     def booked(self, spending: Spending) -> None:
         """Record the usage of an attempt."""
         self._shared.accounts.booked(spending)
-        self._listen(spending)
+        if not spending.review:
+            self._listen(spending)
 
     def afford(self, so_far: Spent) -> str:
         """Take what the attempt under way used so far; say which budget that uses up."""

@@ -28,6 +28,7 @@ ON_A_WORKER = (
     do.ThawAgent,
     do.TakeSnapshot,
     do.RunGates,
+    do.RunReview,
 )
 """Orders that need a workspace or an agent; all others touch what is shared."""
 

@@ -19,6 +19,7 @@ from lifecycle.errors import (
     StoreError,
     StoreFromNewerVersionError,
 )
+from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
 from lifecycle.machine.states import (
     ACTIVE,
@@ -300,6 +301,8 @@ class Owner:
         """Perform an order; its result is a fact again."""
         name = type(order.effect).__name__
         self._shared.checkpoint(f"before {name}")
+        if isinstance(order.effect, do.RunReview):
+            self.admission.begun()  # it uses the budgets as an attempt does
         event = await self._performer.perform(
             self.local, order.effect_id, order.effect, self.emit, self.admission.afford
         )

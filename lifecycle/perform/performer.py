@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.attempt.handout import snapshot_for, write_summary
 from lifecycle.attempt.reclaim import reclaim
+from lifecycle.attempt.reviewer import Reviewer
 from lifecycle.attempt.sampling import AttemptSampler
 from lifecycle.attempt.start import Starter
 from lifecycle.attempt.watch import AttemptWatch, no_budget
@@ -72,6 +73,7 @@ class Performer:
         self._machine, self._shared = machine, machine.shared
         self._setting_up = SettingUp(machine)
         self._gates = GateRunner(machine, self._setting_up)
+        self._reviewer = Reviewer(machine, self._setting_up)
         self._merger = Merger(machine, self._gates)
         self._sampler = sampler or sampler_of(machine)
         self._starter = Starter(machine, self._setting_up, self._sampler)
@@ -105,7 +107,7 @@ class Performer:
 
         return await patiently(act, self._shared.report, agent_id=local.agent_id)
 
-    async def _act(  # noqa: PLR0911  # one line per order reads best
+    async def _act(  # noqa: C901, PLR0911  # one line per order reads best
         self,
         local: LocalCopy,
         effect_id: str,
@@ -129,6 +131,8 @@ class Performer:
                 return await self._capture(local, order)
             case do.RunGates(attempt=attempt, head=head):
                 return await self._gates.run(local, effect_id, attempt, head)
+            case do.RunReview() as order:
+                return await self._reviewer.run(local, effect_id, order, afford)
             case do.MergeBranch() as order:
                 return await self._merger.merge(local, effect_id, order)
             case do.RemoveWorkspace():

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-KNOWN_SCHEMA = 12
+KNOWN_SCHEMA = 13
 """The schema version whose columns are named here; a test compares it with the migrations."""
 _COLUMNS = (
     "cursor",
@@ -39,13 +39,14 @@ _COLUMNS = (
     "facts",
 )
 _SPENDING = (
-    *("agent_id", "birth", "attempt", "task_id", "plan", "at", "program", "model"),
+    *("agent_id", "birth", "attempt", "review", "task_id", "plan", "at", "program", "model"),
     *("tokens", "input_tokens", "output_tokens", "cached_tokens", "cost_usd"),
     "seconds",
 )
 _SUMS = (
-    "count(s.attempt), coalesce(sum(s.tokens), 0), coalesce(sum(s.tokens > 0), 0), "
-    "total(s.cost_usd), count(s.cost_usd), total(s.seconds)"
+    "coalesce(sum(s.review = 0), 0), coalesce(sum(s.tokens), 0), "
+    "coalesce(sum(s.tokens > 0 AND s.review = 0), 0), total(s.cost_usd), "
+    "count(iif(s.review = 0, s.cost_usd, NULL)), total(s.seconds)"
 )
 _SUM_NAMES = ("attempts", "tokens", "with_tokens", "cost_usd", "with_cost", "seconds")
 """As `UsageLine` of costs has them, in its order."""
@@ -139,7 +140,8 @@ def read_spending(path: Path) -> list[dict[str, Any]]:
 def read_spent(path: Path, since: float, until: float) -> tuple[int, float, int]:
     """Return how many attempts ended in a time, what they cost, and how many told what."""
     query = (
-        "SELECT count(*), total(cost_usd), count(cost_usd) FROM spending WHERE at >= ? AND at < ?"
+        "SELECT coalesce(sum(review = 0), 0), total(cost_usd), "
+        "count(iif(review = 0, cost_usd, NULL)) FROM spending WHERE at >= ? AND at < ?"
     )
     [(attempts, cost, told)] = _fetch(path, query, (since, until))
     return int(attempts), float(cost), int(told)

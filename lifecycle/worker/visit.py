@@ -41,7 +41,7 @@ BY_OTHERS = (
 """Orders that touch what all machines share."""
 
 
-BEGINS = (do.PrepareWorkspace, do.SpawnAgent, do.RunGates)
+BEGINS = (do.PrepareWorkspace, do.SpawnAgent, do.RunGates, do.RunReview)
 """Orders that a worker which is drained leaves to the next one."""
 OF_WHAT_IS_HERE = (do.StopAgent, do.FreezeAgent, do.ThawAgent, do.RemoveWorkspace)
 
@@ -152,7 +152,7 @@ class Visit:
                 event = replace(event, text=text, fault=on.Fault.ENVIRONMENT)
             if isinstance(event, on.SnapshotTaken):
                 await self._publish()
-            if isinstance(event, (on.SnapshotTaken, on.GatesFinished)):
+            if isinstance(event, (on.SnapshotTaken, on.GatesFinished, on.ReviewFinished)):
                 agent_id, birth = self.local.agent_id, self.assignment.birth
                 self._machine.attempt_left(agent_id, birth, event.attempt)
         except (RuntimeFault, OSError) as error:

@@ -36,6 +36,8 @@ HELD = frozenset({
     "max_retries", "max_attempts", "stuck_limit", "same_gate_limit", "breaker_cooldown",
     "limit_patience", "max_provider_failures", "max_environment_failures", "ci_fix_limit",
     "conflict_limit", "on_conflict",
+    # Who else looks at the work, and what follows of that.
+    "review_by", "review_severity", "review_rounds", "review_timeout",
     # What is merged, on whose word, and where to.
     "review_summaries", "auto_merge", "delete_head_branch", "behind_base",
     "merge_method", "required_reviews", "review_authors",

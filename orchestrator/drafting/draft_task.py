@@ -96,6 +96,7 @@ def task_for(request: DraftRequest, verify: Collection[str], taken: Collection[s
         verify=(f"test -s {FILE}",),
         setup=(),
         tags=(TAG,),
+        review_by="",
         max_retries=0,
     )
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from lifecycle.machine.events import Event
+    from lifecycle.machine.opinion import Opinion
     from lifecycle.machine.states import Gate, Signal
     from lifecycle.record import JournalEntry
 
@@ -206,6 +207,27 @@ def _not_run(event: on.GatesFinished) -> str:
     return f"the verify commands could not be run: {event.problem}"
 
 
+def _reviewed(event: on.ReviewFinished) -> str:
+    if event.problem:
+        return f"the second opinion could not be asked for: {event.problem}"
+    if event.opinion is not None:
+        return said_by(event.opinion)
+    outcome = event.outcome
+    if outcome is None:
+        return "the second opinion gave no answer"
+    return f"the second opinion failed ({outcome.ended}){_with(outcome.text)}"
+
+
+def said_by(opinion: Opinion) -> str:
+    """Say what a reviewer came to."""
+    told = [f"{each.where}: {each.text}" for each in opinion.findings]
+    count = f"{len(told)} finding{'s' * (len(told) != 1)}"
+    verdict = (
+        "approves" + (f", with {count}" if told else "") if opinion.approves else f"has {count}"
+    )
+    return f"the reviewer {opinion.by} {verdict}{_with('; '.join(told[:_FEW]))}"
+
+
 def _looked(event: on.BlockersLooked) -> str:
     failed = f"{', '.join(event.failed)} ended without completing" if event.failed else ""
     parts = (
@@ -288,6 +310,7 @@ FACTS: dict[type[Event], FactWords] = {
     on.SnapshotTaken: FactWords(_captured, _left),
     on.SnapshotFailed: _same(lambda event: f"its work could not be saved yet: {event.text}"),
     on.GatesFinished: FactWords(_judged, _verified),
+    on.ReviewFinished: _same(_reviewed),
     on.BlockersLooked: FactWords(_looked),
     on.CiReported: FactWords(_ci, lambda event: f"CI says {event.type}{_with(event.text)}"),
     on.PullRequestOpened: _same(lambda event: f"pull request {event.number} is open ({event.url})"),

@@ -63,7 +63,8 @@ def line(news: Committed) -> str:
         return f"{told}; tried again in {span(now.until - news.at)}"
     if isinstance(now, Rejected) and isinstance(news.fact, FAILED):
         return f"{told}; {word_for(now)}"
-    both = isinstance(news.fact, on.GatesFinished | on.PersonEvent | on.SnapshotTaken)
+    judged = on.GatesFinished | on.ReviewFinished
+    both = isinstance(news.fact, judged | on.PersonEvent | on.SnapshotTaken)
     if both and told and then and not woken:
         return f"{told}; {then}"
     return told or then

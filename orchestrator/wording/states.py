@@ -243,6 +243,11 @@ def _listed(names: Any) -> str:
     return ", ".join(str(name) for name in names or ())
 
 
+def _verifies(_word: str, work: Fields, _before: str) -> str:
+    reviewed = bool(work.get("green"))
+    return "another program reviews it" if reviewed else "running the verify commands"
+
+
 STATES = {
     "Queued": StateWords(waits=_queued),
     "Preparing": StateWords(line=_prepares),
@@ -250,7 +255,7 @@ STATES = {
     "Working": StateWords(waits=_frozen),
     "Stopping": StateWords(),
     "Capturing": StateWords(waits=_again),
-    "Verifying": StateWords(waits=_again, line=lambda *_: "running the verify commands"),
+    "Verifying": StateWords(waits=_again, line=_verifies),
     "Blocked": StateWords(waits=_blocker, outside=True),
     "PrPending": StateWords(
         waits=_merge,

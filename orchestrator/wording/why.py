@@ -147,6 +147,13 @@ def _capturing(past: RecordHistory, state: Capturing) -> str:
 
 
 def _verifying(past: RecordHistory, state: Verifying) -> str:
+    if state.green is not None:
+        return (
+            f"verifying: a reviewer (review_by) reads {state.head[:12]} because attempt "
+            f"{state.tally.attempt} signalled `{state.word.type}` and no verify command failed; "
+            f"{past.again(state.again_at) or 'it goes on if that is approved'}"
+            f"{past.asked_for(state)}"
+        )
     then = past.again(state.again_at) or "it completes if all succeed"
     return (
         f"verifying: running the verify commands on {state.head[:12]} because attempt "
@@ -230,7 +237,9 @@ def _backing_off(past: RecordHistory, state: BackingOff) -> str:
     )
 
 
-def _human(past: RecordHistory, state: AwaitingHuman) -> str:
+def _human(  # noqa: C901  # one per thing waited for
+    past: RecordHistory, state: AwaitingHuman
+) -> str:
     do, settings, url = past.do, past.context.settings, state.url
     until = past.context.when(state.until) if state.until else ""
     again = f"wait once more with {do('resume')}"
@@ -270,6 +279,12 @@ def _human(past: RecordHistory, state: AwaitingHuman) -> str:
         case About.SETUP:
             because = state.text
             then = f"or let the agent have the network (setting network) and {do('resume')}"
+        case About.OPINION:
+            because = state.text
+            then = f"read both sides, then let it count as it is with {do('unblock')}, send it "
+            then += (
+                f"back with {do('guide', 'TEXT')}, or ask the reviewer again with {do('resume')}"
+            )
         case About.DEPENDENCY:
             because = f"{listed(state.failed)} ended without completing"
             then = f"start without it with {do('unblock')}, or end this too with {do('reject')}"

@@ -72,7 +72,7 @@ def command_line(
         # Never start it from a thread that ends: the kernel treats that as the end of the parent.
         "--die-with-parent",
         *(() if sandbox.network else ("--unshare-net",)),
-        *(("--dev-bind", "/", "/") if sandbox.whole else _closed(sandbox, env)),
+        *(_whole(sandbox) if sandbox.whole else _closed(sandbox, env)),
         *("--chdir", str(cwd), "--"),
         *restoring,
         *inside,
@@ -85,6 +85,14 @@ def environment(env: Mapping[str, str], sandbox: Sandbox) -> dict[str, str]:
         return dict(env)
     inside = {name: value for name, value in env.items() if name not in _HOST_SOCKETS}
     return inside | {name: str(TEMPORARY) for name in _TEMPORARY_NAMES if name in env}
+
+
+def _whole(sandbox: Sandbox) -> Iterator[str]:
+    yield from ("--dev-bind", "/", "/")
+    for path in sorted(sandbox.readable):  # parents first: a later mount would undo an inner one
+        yield from ("--ro-bind", str(path), str(path))
+    for path in sandbox.writable:
+        yield from ("--bind", str(path), str(path))
 
 
 def _closed(sandbox: Sandbox, env: Mapping[str, str]) -> Iterator[str]:

@@ -41,7 +41,7 @@ def mounts(sandbox: Sandbox, env: Mapping[str, str]) -> tuple[Mount, ...]:
     """List what to mount, parents before children.
 
     If the same path is named twice, the last of these wins: empty, readable, login, hidden,
-    writable, workspace, masked.
+    writable, workspace (which may be only readable), masked.
     """
     found: dict[Path, MountKind] = {TEMPORARY: MountKind.EMPTY}
     writable = (*sandbox.writable, sandbox.workspace)
@@ -51,6 +51,8 @@ def mounts(sandbox: Sandbox, env: Mapping[str, str]) -> tuple[Mount, ...]:
     found |= dict.fromkeys((*sandbox.readable, *sandbox.login), MountKind.READ)
     found |= dict.fromkeys(sandbox.hidden, MountKind.EMPTY)
     found |= dict.fromkeys(writable, MountKind.WRITE)
+    if sandbox.read_only:
+        found[sandbox.workspace] = MountKind.READ
     found |= dict.fromkeys(sandbox.masked, MountKind.NOTHING)
     found.pop(_ROOT, None)
     ordered = sorted(found, key=lambda path: (len(path.parts), path))

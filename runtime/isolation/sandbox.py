@@ -60,8 +60,12 @@ class Sandbox:
     """Extra arguments that the engine needs on this machine; they come first."""
     shield: str = "env"
     """Name of the wrapper that makes the engine ignore a TERM meant for the process inside."""
+    read_only: bool = False
+    """The working copy cannot be written either."""
     whole: bool = False
-    """Share everything with the machine except the network; then the paths above are unused."""
+    """Share everything with the machine except what is taken away: the network, and the right to
+    write in `readable` places, of which `writable` ones may be a part. Nothing else above is used.
+    """
 
     @classmethod
     def open(cls, workspace: Path, *, program: str = "", shield: str = "env") -> Sandbox:

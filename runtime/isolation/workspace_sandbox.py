@@ -5,7 +5,7 @@ Owns what an agent of a git repository needs. It must not start anything.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runtime.errors import IsolationError
@@ -40,6 +40,9 @@ class SandboxPaths:
     """Private settings of the agent's program."""
     fixed: tuple[Path, ...] = ()
     """Paths in the workspace that are read-only."""
+    guarded: tuple[Path, ...] = ()
+    """Folders that a reader must not change, where all of the machine is visible; none for who may
+    write in the workspace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,12 @@ def around(
         return None
     workspace = place.workspace.resolve()
     if choice.level != "container":
-        return Sandbox.open(workspace, program=engine.program, shield=engine.shield)
+        return replace(
+            Sandbox.open(workspace, program=engine.program, shield=engine.shield),
+            network=choice.network,
+            readable=place.guarded,
+            writable=(place.config,) if place.config else (),
+        )
     _check_mailbox(place, workspace)
     git = git_paths(workspace, place.common_dir) if place.common_dir else GitPaths()
     objects = readable_objects(place.objects) if place.objects else ()
@@ -89,6 +97,7 @@ def around(
     return Sandbox(
         workspace,
         network=choice.network,
+        read_only=bool(place.guarded),
         readable=(
             *(*programs, *git.readable, *objects),
             *(*opened.readable, *summary, *place.fixed),

@@ -27,6 +27,7 @@ from lifecycle.machine.states import (
 from lifecycle.machine.step import (
     Step,
     environment,
+    judge,
     land,
     launch,
     prepare,
@@ -63,13 +64,13 @@ def begin(state: Queued, event: on.Admitted, policy: Policy) -> Step:
 def respawn(state: BackingOff, event: on.Admitted, policy: Policy) -> Step:
     """Start the next attempt once its instant has come and a budget is left for it.
 
-    Where only the gates of the latest are still to be run, these.
+    Where only the verdict on the latest is still to come, that is asked for.
     """
     if event.at < state.until:
         return Step(state, late=True)
     if state.verify is not None:
-        order = do.RunGates(attempt=state.tally.attempt, head=state.verify.head)
-        return Step(changed(state.verify, tally=state.tally), (order,))
+        verifying = changed(state.verify, tally=state.tally)
+        return Step(verifying, (judge(verifying),))
     if event.over:
         return reject(state, Reason.BUDGET, event.over)
     state = changed(state, tally=programs.up_to_date(state.tally, event.at, event.resting))

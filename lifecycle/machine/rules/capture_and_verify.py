@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.machine import circuit_breaker
 from lifecycle.machine import effects as do
+from lifecycle.machine.opinion import GreenGates
 from lifecycle.machine.rules import blocks
 from lifecycle.machine.rules.attempt import snapshot
 from lifecycle.machine.rules.endings import settle, without_streaks
@@ -27,6 +28,7 @@ from lifecycle.machine.states import (
 from lifecycle.machine.step import (
     Step,
     fail,
+    judge,
     land,
     no_retry_left,
     open_breaker,
@@ -61,15 +63,20 @@ def conclude(state: Capturing, event: on.SnapshotTaken, policy: Policy) -> Step:
                           approved=True)  # fmt: skip
         return land(back, event.at)
     word = outcome.word
-    over = _over(changed(state, tally=tally))
+    over = attempt_over(changed(state, tally=tally))
     if word is not None and word.type in DELIVERS and event.elsewhere:
         text = f"the work is on {event.elsewhere}; only what is committed there counts"
         return fail(over, event.at, policy, "off_branch", text)
-    if word is not None and word.type == "task_complete" and _may_verify(state, event, policy):
+    if word is not None and _may_judge(state, word, event, policy):
+        gated = policy.has_gates and word.type == "task_complete"
         verifying = Verifying(
-            tally=tally, word=word, head=event.head, changed_files=event.changed_files
+            tally=tally,
+            word=word,
+            head=event.head,
+            changed_files=event.changed_files,
+            green=None if gated else GreenGates(),
         )
-        return Step(verifying, (do.RunGates(attempt=tally.attempt, head=event.head),))
+        return Step(verifying, (judge(verifying),))
     if word is None:
         return settle(over, event.at, policy, outcome)
     return _follow(over, word, event, policy)
@@ -112,13 +119,18 @@ def _words_of(word: Signal | None) -> str:
     return f"{word.type} {' '.join(word.blocked_on)} {said}"[:300]
 
 
-def _over(state: S) -> S:
+def attempt_over(state: S) -> S:
     """Count the attempt as over: whatever still speaks of it is late from now on."""
     return counted(state, attempt=state.tally.attempt + 1)
 
 
-def _may_verify(state: Capturing, event: on.SnapshotTaken, policy: Policy) -> bool:
-    return policy.has_gates and not event.dirty and state.tally.wanted is not Wanted.REJECT
+def _may_judge(state: Capturing, word: Signal, event: on.SnapshotTaken, policy: Policy) -> bool:
+    """Tell whether gates or a reviewer are asked about what is handed over."""
+    if state.tally.wanted is Wanted.REJECT:
+        return False
+    if word.type == "pr_created":  # its gates are the checks of the forge
+        return policy.reviews
+    return word.type == "task_complete" and not event.dirty and (policy.has_gates or policy.reviews)
 
 
 def _follow(state: Capturing, word: Signal, event: on.SnapshotTaken, policy: Policy) -> Step:
@@ -128,7 +140,7 @@ def _follow(state: Capturing, word: Signal, event: on.SnapshotTaken, policy: Pol
         case "blocked":
             return _block(state, word, event, policy)
         case "pr_created":
-            return _await_merge(state, word, event, policy)
+            return _await_merge(state, word, event.head, event.at, policy)
         case _:
             tally = changed(_without_stuck(state.tally, policy), blocked_on="")
             human = AwaitingHuman(
@@ -194,21 +206,23 @@ def _block(state: Capturing, word: Signal, event: on.SnapshotTaken, policy: Poli
     )
 
 
-def _await_merge(state: Capturing, word: Signal, event: on.SnapshotTaken, policy: Policy) -> Step:
+def _await_merge(
+    state: Capturing | Verifying, word: Signal, head: str, at: float, policy: Policy
+) -> Step:
     pending = PrPending(
         tally=changed(resolved(state.tally), blocked_on="", replies=()),
-        since=event.at,
-        until=event.at + (policy.pr_reminder or policy.pr_merge_timeout),
+        since=at,
+        until=at + (policy.pr_reminder or policy.pr_merge_timeout),
         word=word,
         url=word.pr_url,
-        head=event.head,
+        head=head,
     )
     return land(
         pending,
-        event.at,
-        do.PublishBranch(head=event.head),
+        at,
+        do.PublishBranch(head=head),
         do.OpenPullRequest(url=word.pr_url, summary=word.summary),
-        *_post_replies(state.tally, event.head),
+        *_post_replies(state.tally, head),
     )
 
 
@@ -234,7 +248,7 @@ def capture_again(state: Capturing, event: on.DeadlinePassed, policy: Policy) ->
 
 
 def judged(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
-    """Complete on green; wake a fresh attempt with the failing output on red."""
+    """On green ask for the second opinion, or complete; on red wake an attempt with the output."""
     if event.asks:
         return _ask_about_setup(state, event, policy)
     if event.problem:
@@ -245,24 +259,43 @@ def judged(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
             text = f"{tally.faults} times in a row the gates could not be run: {event.problem}"
             return reject(changed(state, tally=tally), Reason.ENVIRONMENT, text)
         return Step(changed(state, tally=tally, again_at=event.at + pause))
-    state = _over(state)
     red = [gate for gate in event.gates if not gate.ok]
-    if red:
-        text = "; ".join(f"`{gate.command}` {gate.end}" for gate in red)
-        if event.as_before:
-            text += ", as before any work"
-        state = changed(state, tally=circuit_breaker.judged_red(state.tally, event.digest))
-        return fail(state, event.at, policy, "gate_failed", text, lines=event.lines)
+    if not red:
+        return _green(state, event, policy)
+    state = attempt_over(state)
+    text = "; ".join(f"`{gate.command}` {gate.end}" for gate in red)
+    if event.as_before:
+        text += ", as before any work"
+    state = changed(state, tally=circuit_breaker.judged_red(state.tally, event.digest))
+    return fail(state, event.at, policy, "gate_failed", text, lines=event.lines)
+
+
+def _green(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
+    tally = untroubled(changed(state.tally, same_gate="", same_gates=0, open_since=None))
+    passed = tuple(gate.command for gate in event.gates)
+    green = GreenGates(passed=passed, flagged=event.flagged, notes=event.notes)
+    verified = changed(state, tally=tally, again_at=None, green=green)
+    if policy.reviews and state.tally.wanted is not Wanted.REJECT:
+        return Step(verified, (judge(verified),))
+    return deliver(verified, event.at, policy)
+
+
+def deliver(state: Verifying, at: float, policy: Policy, *notes: str) -> Step:
+    """Hand over work whose gates passed, and that nobody objects to; the notes go with it."""
+    green = state.green or GreenGates()
+    state = counted(attempt_over(state), review_rounds=0, review_failures=0)
+    if state.word.type == "pr_created":
+        return _await_merge(state, state.word, state.head, at, policy)
     completed = Completed(
-        tally=untroubled(changed(state.tally, same_gate="", same_gates=0, open_since=None)),
+        tally=state.tally,
         summary=state.word.summary,
         head=state.head,
         changed_files=state.changed_files,
-        flagged=event.flagged,
-        notes=event.notes,
-        passed=tuple(gate.command for gate in event.gates),
+        flagged=green.flagged,
+        notes=(*green.notes, *notes),
+        passed=green.passed,
     )
-    return _complete(completed, event.at)
+    return _complete(completed, at)
 
 
 def _ask_about_setup(state: Verifying, event: on.GatesFinished, policy: Policy) -> Step:
@@ -280,12 +313,11 @@ def _ask_about_setup(state: Verifying, event: on.GatesFinished, policy: Policy) 
 
 
 def verify_again(state: Verifying, event: on.DeadlinePassed, policy: Policy) -> Step:
-    """Run the gates once more."""
+    """Ask for the verdict once more."""
     del policy
     if state.again_at is None or event.at < state.again_at:
         return Step(state, late=True)
-    order = do.RunGates(attempt=state.tally.attempt, head=state.head)
-    return Step(changed(state, again_at=None), (order,))
+    return Step(changed(state, again_at=None), (judge(state),))
 
 
 def _complete(completed: Completed, at: float) -> Step:

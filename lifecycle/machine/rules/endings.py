@@ -119,7 +119,7 @@ def _limited(state: State, at: float, policy: Policy, outcome: AttemptOutcome) -
     before, text = state.tally, _told(outcome)
     since = at if before.limited_since is None else before.limited_since
     tally = changed(before, limits=before.limits + 1, limited_since=since)
-    until = _end_of(outcome.reset_at, at, policy, tally.limits)
+    until = end_of_limit(outcome.reset_at, at, policy, tally.limits)
     moved = changed(state, tally=programs.rest(tally, at, text, until))
     when = programs.next_at(moved.tally, at, policy)
     if when is not None and when > max(at, since + policy.limit_patience):
@@ -129,7 +129,7 @@ def _limited(state: State, at: float, policy: Policy, outcome: AttemptOutcome) -
     return _when_one_can(moved, at, policy, text)
 
 
-def _end_of(reset_at: float | None, at: float, policy: Policy, nth: int) -> float:
+def end_of_limit(reset_at: float | None, at: float, policy: Policy, nth: int) -> float:
     """Return when the nth limit in a row may be over.
 
     An end that is past, or named just ahead again and again, is believed once.

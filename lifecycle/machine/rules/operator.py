@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lifecycle.machine import circuit_breaker, programs
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
+from lifecycle.machine.rules import second_opinion
 from lifecycle.machine.rules.attempt import stop
 from lifecycle.machine.rules.blocks import woken
 from lifecycle.machine.states import (
@@ -65,7 +66,9 @@ Resumption = on.ResumeRequested | on.TurnPassed
 # --- going on ---------------------------------------------------------------------------------
 
 
-def unblock(state: Blocked | AwaitingHuman, event: on.Unblocked, policy: Policy) -> Step:
+def unblock(  # noqa: PLR0911  # one per thing waited for
+    state: Blocked | AwaitingHuman, event: on.Unblocked, policy: Policy
+) -> Step:
     """Take a person's word that the blocker is gone."""
     if isinstance(state, AwaitingHuman) and state.about is About.REVIEW:
         return Step(state, late=True)
@@ -75,6 +78,8 @@ def unblock(state: Blocked | AwaitingHuman, event: on.Unblocked, policy: Policy)
         return prepare_again(state, event.at, _said("unblocked", event.by, event.note or event.why))
     said = _said("unblocked", event.by, event.note or event.why)
     if isinstance(state, AwaitingHuman) and state.verify is not None:
+        if state.about is About.OPINION:
+            return second_opinion.overruled(state, event.at, policy, said)
         return verify_now(state, event.at, said, approved=True)
     if _is_stuck(state):
         return try_once(state, event.at, policy, said)
@@ -125,8 +130,12 @@ def answer(state: Blocked | AwaitingHuman, event: on.Answered, policy: Policy) -
 def guide_waiting(state: AwaitingHuman, event: on.Guided, policy: Policy) -> Step:
     """Try once more with a person's guidance where nothing moved; else keep it for later.
 
-    Work whose set-up waits for a decision goes back to a fresh attempt.
+    Work whose set-up waits for a decision goes back to a fresh attempt, and so does work that a
+    reviewer did not approve.
     """
+    if state.about is About.OPINION:
+        said = _said("sent back with guidance", event.by, "")
+        return second_opinion.sent_back(state, event.at, said)
     if state.about is About.SETUP:
         over = counted(state, attempt=state.tally.attempt + 1)
         return wake(over, event.at, _said("sent back with guidance", event.by, ""))
@@ -150,7 +159,7 @@ def send_back(state: Completed, event: on.Guided, policy: Policy) -> Step:
     del policy
     if state.merging:
         return Step(state, late=True)
-    looked_at = counted(state, conflicts=0)
+    looked_at = counted(state, conflicts=0, review_rounds=0)
     return wake(looked_at, event.at, _said("sent back with guidance", event.by, ""))
 
 

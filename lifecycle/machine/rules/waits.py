@@ -221,6 +221,7 @@ _STAYS = {
     About.CI_LIMIT: About.PR_TIMEOUT,
     About.CONFLICT: About.PR_TIMEOUT,
     About.SETUP: About.SETUP,
+    About.OPINION: About.OPINION,
     About.QUESTION: About.QUESTION,
     About.REVIEW: About.REVIEW,
     About.NO_PROGRESS: About.NO_PROGRESS,
@@ -269,7 +270,7 @@ def rearm(  # noqa: PLR0911  # one per thing waited for
             return try_once(state, event.at, policy, again)
         case About.DEPENDENCY:
             return Step(Queued(tally=state.tally, waiting_on=state.blocked_on))
-        case About.SETUP:
+        case About.SETUP | About.OPINION:
             return verify_now(state, event.at, again, approved=False)
         case About.QUESTION | About.REVIEW if state.until is None:
             return Step(changed(state, until=event.at + policy.blocked_timeout))

@@ -34,17 +34,18 @@ _PUT = (
     f"INSERT OR REPLACE INTO spending ({', '.join((*COLUMNS, *_UNUSED))}) "  # noqa: S608  # our own column names
     f"VALUES ({', '.join((*('?' * len(COLUMNS)), *map(str, _UNUSED.values())))})"
 )
-_SPENT = "coalesce(sum(tokens), 0), total(cost_usd), total(seconds), count(*)"
+_ATTEMPTS = "coalesce(sum(review = 0), 0)"
+_SPENT = f"coalesce(sum(tokens), 0), total(cost_usd), total(seconds), {_ATTEMPTS}"
 _WHOSE = "agent_id, birth, plan"
 SUMS = (
-    f"SELECT {_WHOSE}, count(*), max(attempt), sum(tokens), total(cost_usd), total(seconds), "  # noqa: S608  # our own text
+    f"SELECT {_WHOSE}, {_ATTEMPTS}, max(attempt), sum(tokens), total(cost_usd), total(seconds), "  # noqa: S608  # our own text
     f"max(at) FROM spending GROUP BY {_WHOSE}"
 )
 SINCE = (
     "SELECT a.agent_id, l.task_id, a.attempt, a.program, a.started_at, a.ended_at, a.outcome, "
     "coalesce(s.plan, ''), s.tokens, s.cost_usd FROM attempts AS a "
     "JOIN lifecycles AS l ON l.agent_id = a.agent_id LEFT JOIN spending AS s "
-    "ON s.agent_id = a.agent_id AND s.birth = l.birth AND s.attempt = a.attempt "
+    "ON s.agent_id = a.agent_id AND s.birth = l.birth AND s.attempt = a.attempt AND s.review = 0 "
     "WHERE a.started_at > 0 AND (a.ended_at >= ?1 "
     "OR (a.ended_at IS NULL AND l.coarse = 'running')) AND (?2 = '' OR s.plan = ?2) "
     "ORDER BY a.started_at DESC LIMIT ?3"
@@ -130,7 +131,7 @@ class SqliteSpendings:
         query, values = picked(", ".join(COLUMNS), since, agent_id, plan)
 
         def read(connection: sqlite3.Connection) -> list[Spending]:
-            rows = connection.execute(f"{query} ORDER BY at, agent_id, attempt", values)
+            rows = connection.execute(f"{query} ORDER BY at, agent_id, attempt, review", values)
             return [row_spending(row) for row in rows]
 
         return await self._driver.read(read)

@@ -258,6 +258,8 @@ def _event(entry: JournalEntry) -> EventForm:
         good = event.green
     elif isinstance(event, on.GatesFinished) and not event.problem:
         good = all(each.ok for each in event.gates)
+    elif isinstance(event, on.ReviewFinished) and event.opinion is not None:
+        good = event.opinion.approves
     return {
         "seq": entry.seq,
         "at": entry.at,

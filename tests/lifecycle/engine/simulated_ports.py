@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, cast
 from lifecycle.context.background_writer import BackgroundWriter
 from runtime.branches import BranchMerge, PreparedMerge
 from runtime.commands import CommandResult
-from runtime.git.history import Unmerged
 from runtime.git.porcelain import ChangedFile, GitCommit, TreeStatus
 from runtime.processes.activity import Activity
 from runtime.processes.child import ProcessExit, StopReport
 from runtime.workspace import Workspace
 from runtime.workspaces.begun_merge import BegunMerge
 from runtime.workspaces.saved_work import SavedCommit
+from tests.lifecycle.engine.commits import Commits, Diffs
 from tests.lifecycle.engine.simulated import BASE, KILL, TERM, Actor, Life, Space, World
 
 if TYPE_CHECKING:
@@ -277,40 +277,13 @@ class Watcher:
         return None
 
 
-class Commits:
-    """Which commit holds which: here each branch stands on the base alone."""
-
-    async def unmerged(self, tips: Collection[str], base: str) -> Unmerged:
-        return Unmerged({tip: (base,) for tip in tips if tip != base})
-
-    async def agent_tips(self) -> Mapping[str, tuple[str, ...]]:
-        return {}
-
-    async def merged_as(self, commit: str, into: str) -> str | None:
-        del commit, into
-        return None
-
-    async def between(self, old: str, new: str, limit: int) -> tuple[tuple[str, str], ...]:
-        del old, new, limit
-        return ()
-
-    async def tree_of(self, commit: str) -> str:
-        return f"tree of {commit}"
-
-    async def text_of(self, commit: str, path: str, most: int) -> str | None:
-        return f"text of {path}"[:most] if commit else None
-
-    async def holds(self, commit: str, other: str) -> bool:
-        del commit, other
-        return False
-
-
 class Branches:
     """The branches, as one runner sees them."""
 
     def __init__(self, world: World, life: Life) -> None:
         self._world, self._life = world, life
         self.history = Commits()
+        self.diff = Diffs()
 
     async def head(self, branch: str) -> str | None:
         self._life.breathe()

@@ -49,6 +49,7 @@ OF_AN_ATTEMPT: tuple[type[on.AttemptEvent], ...] = (
     on.RunnerRestarted,
     on.SnapshotTaken,
     on.GatesFinished,
+    on.ReviewFinished,
 )
 
 

@@ -7,9 +7,10 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from lifecycle.machine import events as on
+from lifecycle.machine.opinion import SEVERITIES, Finding, Opinion
 from lifecycle.machine.policy import Policy
 from lifecycle.machine.rules.endings import TREATMENTS
-from lifecycle.machine.states import Gate, RemarkReply, Signal, UnavailableProgram
+from lifecycle.machine.states import AttemptOutcome, Gate, RemarkReply, Signal, UnavailableProgram
 from runtime.agents.outcome import Ending
 from tests.lifecycle.machine.playbook import PROCESS
 
@@ -45,6 +46,16 @@ RESTS: tuple[tuple[UnavailableProgram, ...], ...] = (
     tuple(UnavailableProgram(program=name, why="limit", until=900.0) for name in PROGRAMS),
 )  # fmt: skip
 
+OPINIONS = tuple(
+    Opinion(by="codex", head=head, approves=not found, findings=found)
+    for head in ("h1", "h2")
+    for found in (
+        (),
+        *((Finding(severity=grave, text="wrong", place=place),)
+          for grave in SEVERITIES for place in ("", "missing")),
+    )
+)  # fmt: skip
+
 NAMED: dict[str, tuple[Any, ...]] = {
     "at": (0.0,),
     "attempt": (0,),
@@ -68,12 +79,15 @@ NAMED: dict[str, tuple[Any, ...]] = {
     "over": ("", "", "", "", "", "", "", "budget of the day: 3 of 3 attempts used"),
     "resting": RESTS,
     "reset_at": (None, None, -5.0, 100.0, 4_000.0, 5_000_000.0),
+    "opinion": (None, *OPINIONS),
+    "outcome": (None, *(AttemptOutcome(ended=each) for each in ENDINGS)),
     "details": ((), (on.Detail(title="unit: Run pytest", text="1 failed"),)),
 }
 TYPED: dict[Any, tuple[Any, ...]] = {
     str: ("", "some text"),
     bool: (False, True),
     int: (0, 2),
+    float: (0.0, 2.5),
     on.Fault: tuple(on.Fault),
     on.PrFate: tuple(on.PrFate),
     Ending: ENDINGS,
@@ -129,5 +143,8 @@ def policy(luck: Random) -> Policy:
         max_faults=one_of(9, 0, 1),
         has_gates=luck.random() < 0.5,
         review_summaries=luck.random() < 0.2,
+        reviews=luck.random() < 0.5,
+        review_rounds=one_of(9, 0, 1),
+        review_severity=luck.choice(SEVERITIES),
         seed=luck.randrange(10),
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from lifecycle.machine import effects as do
+from lifecycle.machine.opinion import GreenGates
 from lifecycle.machine.policy import Policy
 from lifecycle.machine.states import (
     About,
@@ -36,6 +37,7 @@ from lifecycle.machine.states import (
     Working,
 )
 from lifecycle.machine.table import TABLE, IllegalTransition, decide
+from lifecycle.machine.values import changed
 from runtime.agents.outcome import Ending
 from tests.lifecycle.machine.laws import lawful
 
@@ -180,6 +182,12 @@ def ended(kind: Ending, text: str = "", **fields: Any) -> Capturing:
 
 def verifying(**tally: Any) -> Verifying:
     return Verifying(tally=_spawned(tally), word=DONE, head="h1", changed_files=("a.py",))
+
+
+def reviewing(**tally: Any) -> Verifying:
+    """Return the state after green gates, while a reviewer reads the commit."""
+    green = GreenGates(passed=("pytest -q",), flagged=("test_a.py",), notes=("mind this",))
+    return changed(verifying(**tally), green=green)
 
 
 def blocked(word: Signal = BLOCKED, *, ci: str = "", **tally: Any) -> Blocked:

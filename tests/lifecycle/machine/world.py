@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
+from lifecycle.machine.opinion import Opinion
 from lifecycle.machine.states import (
     ACTIVE,
     About,
@@ -220,6 +221,7 @@ RESULTS: dict[type[do.Effect], tuple[type[on.Event], type[on.Event] | None]] = {
     do.StopAgent: (on.AgentStopped, None),
     do.TakeSnapshot: (on.SnapshotTaken, on.SnapshotFailed),
     do.RunGates: (on.GatesFinished, None),
+    do.RunReview: (on.ReviewFinished, None),
     do.LookAtBlockers: (on.BlockersLooked, None),
     do.OpenPullRequest: (on.PullRequestOpened, on.PullRequestUnknown),
     do.LookAtPullRequest: (on.PullRequestMoved, on.PullRequestUnknown),
@@ -250,4 +252,6 @@ def _fill(order: do.Effect, kind: type[on.Event], said: dict[str, Any]) -> dict[
     }
     if isinstance(order, do.LookAtPullRequest):
         said = {**said, "number": order.number}
+    if isinstance(order, do.RunReview) and not said:
+        said = {"opinion": Opinion(by="codex", head=order.head, approves=True)}
     return {**plain.get(kind, {}), **said}

@@ -32,6 +32,7 @@ NO_ACTS = {
     *(on.BreakpointReached, on.MailboxInvalid, on.AgentExited, on.AttemptDoomed),
     *(on.SnapshotTaken, on.SnapshotFailed, on.GatesFinished, on.BlockersLooked, on.CiReported),
     *(on.PullRequestOpened, on.PullRequestUnknown, on.PullRequestMoved, on.Reviewed),
+    on.ReviewFinished,
     *(on.DeadlinePassed, on.TurnPassed, on.AlongAccepted, on.WorkspaceRemoved),
 }
 """Facts that the audit does not hold: no act of a person, no start or end of an agent. Of turns it
