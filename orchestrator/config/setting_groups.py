@@ -52,7 +52,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "conflict_limit",
     ),
     "Who is told, and where it is looked at": (
-        "notify", "on_transition", "public_url", "host", "port", "allowed_hosts",
+        "notify", "on_transition", "telemetry", "public_url", "host", "port", "allowed_hosts",
         "sign_in_file", "repos", "log_cap_bytes", "retention_hours",
     ),
     "Many machines": (

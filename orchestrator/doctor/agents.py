@@ -15,16 +15,18 @@ from lifecycle.launch.programs import programs_of
 from orchestrator.config.plans import agent_for, chosen_agent, find_plan, load_plan
 from orchestrator.control.agents import install_of, look
 from orchestrator.doctor.machine import BAD, OK, WARN, Diagnosis
+from orchestrator.proposals.agents_here import signed_in, withheld_keys
 from orchestrator.runner.preflight import TOOLS, lacks_tools, unlimited
 from runtime.temp_folders import scratch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from lifecycle.plan import Agent, Allowance, Plan
     from lifecycle.settings import Settings
     from orchestrator.control.agents import Installed
+    from runtime.agents.adapter import Adapter
 
 Chosen: TypeAlias = "tuple[Agent, Allowance | None]"
 """An agent, and the budget of its task."""
@@ -52,7 +54,7 @@ def agents(repo: Path, settings: Settings, environ: Mapping[str, str]) -> Iterat
     except PlanError as problem:
         found, _, mend = str(problem).rpartition("; ")
         yield Diagnosis(BAD, "plan", found or str(problem), mend if found else "fix it there")
-    yield from _programs([agent for agent, _ in chosen], environ)
+    yield from _programs([agent for agent, _ in chosen], environ, settings.pass_env)
     yield from _commands([agent for agent, _ in chosen], settings, environ)
     yield from _budgets(chosen, settings, plan)
 
@@ -88,7 +90,9 @@ def _chosen(plan: Plan | None, settings: Settings) -> list[Chosen]:
     return []
 
 
-def _programs(agents: Iterable[Agent], environ: Mapping[str, str]) -> Iterator[Diagnosis]:
+def _programs(
+    agents: Iterable[Agent], environ: Mapping[str, str], passed: Collection[str]
+) -> Iterator[Diagnosis]:
     """Check that each agent has a program that works; of a chain others may be missing."""
     chains = {
         agent.programs: [each.adapter for each in programs_of(agent) if each.adapter.programs]
@@ -108,6 +112,23 @@ def _programs(agents: Iterable[Agent], environ: Mapping[str, str]) -> Iterator[D
     }
     for name, found in there.items():
         yield _program(found, BAD if name in needed else WARN)
+        if found.path:
+            yield _sign_in(found.adapter, environ, passed)
+
+
+def _sign_in(adapter: Adapter, environ: Mapping[str, str], passed: Collection[str]) -> Diagnosis:
+    """Say whether somebody is signed in, and which keys are set and do not reach the program."""
+    withheld = withheld_keys(adapter, environ, passed)
+    told = f"{', '.join(withheld)} is set here and not passed on" if withheld else ""
+    given = [name for name in adapter.keys if name in passed and environ.get(name)]
+    if given or signed_in(adapter, environ):
+        how = f"gets {', '.join(given)}" if given else "signed in"
+        return Diagnosis(OK, "sign-in", "; ".join(filter(None, (f"{adapter.name}: {how}", told))))
+    found = "; ".join(filter(None, (f"{adapter.name}: no sign-in found", told)))
+    mend = adapter.login or "see how the program signs in"
+    if withheld:
+        mend = f'pass_env = ["{withheld[0]}"] in loopwright.toml passes it on. Or: {mend}'
+    return Diagnosis(WARN, "sign-in", found, mend)
 
 
 def _commands(

@@ -140,6 +140,8 @@ class DoctorForm(TypedDict):
     """What `doctor` prints."""
 
     checks: list[CheckedForm]
+    next: str
+    """What to do first; empty when a run can begin."""
     settings: list[EffectiveForm]
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from lifecycle.mask_values import masked
 from orchestrator.config.settings import explain_settings, load_settings
 from orchestrator.control.shown_settings import settings_masker
+from orchestrator.doctor import trial
 from orchestrator.doctor.agents import agents
 from orchestrator.doctor.code_origin import right_code
 from orchestrator.doctor.engine import engine
@@ -34,17 +35,34 @@ if TYPE_CHECKING:
 _COLOURS = {"ok": "green", "warn": "yellow", "bad": "red"}
 
 
+_MORE = """\
+In a throw-away copy it sets up a fresh checkout and runs the verify commands there, in the sandbox
+where one is set. The last line says that all is ready, or the one thing to do next.
+
+Exit code: 0 if nothing is bad (warnings do not count), else 2."""
+_NOT_READY = ("agents", "sign-in", "verify", "budget", trial.GATES)
+"""Of what is only a warning, what stands in the way of a good first run."""
+
+
 def parser(name: str) -> CommandLineParser:
     """Return the options."""
     made = (
         CommandLineParser(
             name,
-            "Check machine and repository; each line says what was found and how to fix it.",
-            example=f"loopwright {name}\nloopwright {name} --isolation",
-            more="Exit code: 0 if nothing is bad (warnings do not count), else 2.",
+            "Try what a run needs; each line says what was found and how to fix it.",
+            example=f"loopwright {name}\nloopwright {name} --agent\nloopwright {name} --isolation",
+            more=_MORE,
         )
         .with_json("print one JSON object: checks, and settings with their sources")
         .with_repo()
+    )
+    made.add_argument(
+        "--agent",
+        action="store_true",
+        help="also let the agent program take one turn, which its model may charge for",
+    )
+    made.add_argument(
+        "--quick", action="store_true", help="only look: run neither set-up nor verify commands"
     )
     made.add_argument(
         "--isolation",
@@ -59,14 +77,55 @@ def run(name: str, args: list[str]) -> int:
     options = parser(name).parse_args(args)
     repo, outside = _repository(options.repo)
     checks = list(isolation()) if options.isolation else _all(repo, outside)
+    if repo is not None and not options.isolation and not options.quick:
+        checks += _tried(repo, checks, with_agent=options.agent)
+    ahead = None if options.isolation else _next(checks)
     bad = sum(check.level == BAD for check in checks)
     if options.json:
-        say(to_json({"checks": [asdict(check) for check in checks], "settings": _settings(repo)}))
+        say(
+            to_json(
+                {
+                    "checks": [asdict(check) for check in checks],
+                    "next": ahead.mend if ahead else "",
+                    "settings": _settings(repo),
+                }
+            )
+        )
     else:
         _print(checks)
         warned = sum(check.level == WARN for check in checks)
         tell(f"{len(checks)} checks: {bad} bad, {warned} to look at")
+        if not options.isolation:
+            say(_last_line(ahead))
     return exits.USAGE if bad else exits.COMPLETE
+
+
+def _tried(repo: Path, checks: list[Diagnosis], *, with_agent: bool) -> list[Diagnosis]:
+    """Try what is set, unless something is found to be wrong with it already."""
+    try:
+        settings = load_settings(repo, environ=os.environ)
+    except ConfigError:
+        return []
+    if not (with_agent or trial.is_something_to_try(repo, settings)):
+        return []
+    if any(check.level == BAD for check in checks):
+        tell("Set-up and verify commands were not tried: first fix what is bad.")
+        return []
+    tell("Trying set-up and verify commands in a fresh checkout (--quick leaves that out) ...")
+    return list(trial.trial(repo, settings, os.environ, with_agent=with_agent))
+
+
+def _next(checks: list[Diagnosis]) -> Diagnosis | None:
+    """Return the finding to act on first; none when a run can begin."""
+    bad = (check for check in checks if check.level == BAD)
+    warned = (check for check in checks if check.level == WARN and check.what in _NOT_READY)
+    return next(bad, None) or next(warned, None)
+
+
+def _last_line(ahead: Diagnosis | None) -> str:
+    if ahead is None:
+        return 'Ready: loopwright run "TEXT"'
+    return f"Next ({ahead.what}): {one_line(ahead.mend)}"
 
 
 def _all(repo: Path | None, outside: str) -> list[Diagnosis]:

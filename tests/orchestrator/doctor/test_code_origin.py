@@ -39,7 +39,7 @@ def on_path(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
 def told(cli: Cli) -> dict[str, str]:
     """Return what `doctor` says, by what it is about; the worst of each."""
-    checks = json.loads(cli("doctor", "--json"))["checks"]
+    checks = json.loads(cli("doctor", "--quick", "--json"))["checks"]
     checks.sort(key=lambda each: ("ok", "warn", "bad").index(each["level"]))
     return {each["what"]: f"{each['level']}: {each['found']}; {each['mend']}" for each in checks}
 
