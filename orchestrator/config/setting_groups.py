@@ -52,8 +52,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "conflict_limit",
     ),
     "Who is told, and where it is looked at": (
-        "notify", "on_transition", "telemetry", "public_url", "host", "port", "allowed_hosts",
-        "sign_in_file", "repos", "log_cap_bytes", "retention_hours",
+        "notify", "on_transition", "tick_tasks", "telemetry", "public_url", "host", "port",
+        "allowed_hosts", "sign_in_file", "repos", "log_cap_bytes", "retention_hours",
     ),
     "Many machines": (
         "engine", "labels", "lease", "temporal_address", "temporal_namespace", "temporal_tls",
