@@ -13,6 +13,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "What judges the work": (
         "verify", "baseline", "canary", "gate_timeout", "test_command", "review_summaries",
+        "review_by", "review_rounds", "review_severity", "review_timeout",
     ),
     "What may be used": (
         "budget_usd", "budget_hours", "budget_attempts", "budget_tokens", "plan_budget_usd",
