@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _WHAT = "workspaces"
+_NAMED = 3
+"""Leftovers of which each has a line of its own."""
 _IN_MEMORY = ("tmpfs", "ramfs")
 _OF_CONTAINERS = ("overlay", "fuse-overlayfs", "aufs")
 _SET = "set worktrees_dir, or XDG_STATE_HOME, to a folder on a disk that is kept"
@@ -113,13 +115,21 @@ def _judged_elsewhere(root: Path, repo: Path) -> Iterator[Diagnosis]:
 
 
 def _left(root: Path, left: list[tuple[Path, Path]]) -> Iterator[Diagnosis]:
-    for folder, owner in left:
+    for folder, owner in left[:_NAMED]:
         yield Diagnosis(
             WARN,
             "leftovers",
             f"{folder} holds workspaces of {owner}, which is gone or was moved",
             "look first: agents of a repository that was moved still work there. If it is gone and "
             f"you miss no work that is in it: rm -rf {quote(str(folder))}",
+        )
+    if more := [folder for folder, _ in left[_NAMED:]]:
+        yield Diagnosis(
+            WARN,
+            "leftovers",
+            f"{len(more)} more folders in {more[0].parent} hold workspaces of repositories that are "
+            f"gone or were moved: {', '.join(each.name for each in more[:_NAMED])}, ...",
+            "look at them in the same way",
         )
     if (aside := root / SET_ASIDE).is_dir():
         yield Diagnosis(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runtime.workspaces.worktrees_dir import OWNERS, default_worktrees_dir
+from runtime.workspaces.worktrees_dir import OWNERS, claim, default_worktrees_dir
 from tests.orchestrator.doctor.test_providers import AGENT, QUICK, done_by, findings
 from tests.orchestrator.loopkit import BLOCK, DONE, World
 
@@ -28,6 +28,17 @@ def test_doctor_calls_no_live_workspace_of_a_moved_repository_left_over(world: W
     (found,) = findings(World(other))["warn"]
     assert f"{place} holds workspaces of {old}, which is gone or was moved" in found["found"]
     assert found["mend"].startswith("look first")
+
+
+def test_doctor_names_some_of_many_leftovers_and_counts_the_rest(world: World) -> None:
+    for number in range(9):
+        gone = world.folder / f"gone-{number}"
+        place = default_worktrees_dir(gone)
+        claim(place, gone)
+        (place / "agent-T1").mkdir()
+    found = [each["found"] for each in findings(world)["warn"]]
+    assert len(found) == 4
+    assert found[-1].startswith(f"6 more folders in {place.parent} hold workspaces of")
 
 
 @pytest.mark.parametrize("place", ["src", "../src"])

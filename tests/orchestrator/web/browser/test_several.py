@@ -31,7 +31,7 @@ def both(tmp_path_factory: pytest.TempPathFactory, clean_home: object) -> Iterat
     agent = app.script("agent", [ASK])
     for each in (app, site):
         each.settings(f"command = {json.dumps(agent.split())}\nbaseline = false\n")
-    home = {"XDG_CONFIG_HOME": str(folder / "config")}
+    home = {f"XDG_{each}_HOME": str(folder / each.lower()) for each in ("CONFIG", "STATE")}
     with several(app, app.repo, site.repo, folder / "gone", env=home) as serve:
         serve.does(app="ok", site="ok", gone="folder")
         for name in ("app", "site"):
