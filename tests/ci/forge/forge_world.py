@@ -108,7 +108,7 @@ class ForgeWorld:
         """Return to whom it is assigned."""
         raise NotImplementedError
 
-    async def new_issue(self, *labels: str) -> int:
+    async def new_issue(self, *labels: str, title: str = "Add", body: str = "") -> int:
         """Have a person open an issue with labels; return its number."""
         raise NotImplementedError
 
@@ -183,9 +183,9 @@ class ServedWorld(ForgeWorld, Generic[S]):
         self.served = self.makes(server, self.origin, self.clock)
         self.forge = self.new_forge()
 
-    async def new_issue(self, *labels: str) -> int:
+    async def new_issue(self, *labels: str, title: str = "Add", body: str = "") -> int:
         number = 50 + len(self.served.issues)
-        self.served.issues[number] = Issue(labels=list(labels))
+        self.served.issues[number] = Issue(labels=list(labels), title=title, body=body)
         return number
 
     async def issue(self, number: int) -> IssueSeen:

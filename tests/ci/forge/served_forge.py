@@ -60,6 +60,8 @@ class Issue:
     """Nobody but people who may write comments on it, and no token of ours."""
     labels: list[str] = field(default_factory=list)
     comments: list[dict[str, Any]] = field(default_factory=list)
+    title: str = "Add"
+    body: str = ""
 
 
 P = TypeVar("P", bound=Pull)
@@ -126,6 +128,18 @@ class ServedForge(Generic[P]):
         if issue.locked and asked.method != "GET" and "abel" not in asked.path:
             raise Refusal(403, "the issue is locked")
         return issue
+
+    def issues_for(self, query: dict[str, str], word: str) -> list[tuple[int, Issue]]:
+        """Return the open issues that have these labels and the word that is searched for."""
+        labels = {each for each in query.get("labels", "").split(",") if each}
+        words = query.get(word, "").lower()
+        return [
+            (number, issue)
+            for number, issue in self.issues.items()
+            if issue.open
+            and labels <= set(issue.labels)
+            and words in f"{issue.title} {issue.body}".lower()
+        ]
 
     def _guarded(self, handler: Callable[[Asked], Any]) -> Callable[[Asked], Any]:
         def answer(asked: Asked) -> Reply:

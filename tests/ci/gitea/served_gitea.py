@@ -91,7 +91,7 @@ class ServedGitea(GiteaState):
             ("POST", f"{PULL}/requested_reviewers", self._ask_for_review),
             ("GET", f"{PULL}/reviews", lambda asked: self._pull(asked).reviews),
             ("GET", f"{PULL}/reviews/{{review}}/comments", self._lines),
-            ("GET", f"{R}/issues", lambda _: []),
+            ("GET", f"{R}/issues", self._issues),
             ("GET", ISSUE, lambda asked: self._issue_form(self.issue_at(asked, "number"))),
             ("PATCH", ISSUE, self._close_issue),
             ("GET", f"{ISSUE}/comments", lambda asked: answers(self._comments(asked))),
@@ -332,8 +332,15 @@ class ServedGitea(GiteaState):
         return [*self.labels, *(self.org_labels or ())]
 
     def _issue_form(self, issue: Issue) -> dict[str, Any]:
-        labels = [row for row in self._all_labels() if row["name"] in issue.labels]
-        return {"state": "open" if issue.open else "closed", "labels": labels}
+        known = {row["name"]: row for row in self._all_labels()}
+        labels = [known.get(name, {"id": 0, "name": name}) for name in issue.labels]
+        number = next(number for number, each in self.issues.items() if each is issue)
+        state = "open" if issue.open else "closed"
+        told = {"number": number, "title": issue.title, "body": issue.body, "state": state}
+        return {**told, "labels": labels}
+
+    def _issues(self, asked: Asked) -> list[dict[str, Any]]:
+        return [self._issue_form(each) for _, each in self.issues_for(asked.query, "q")]
 
     def _close_issue(self, asked: Asked) -> Reply:
         issue = self.issue_at(asked, "number")

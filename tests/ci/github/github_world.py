@@ -151,8 +151,9 @@ class EmulatedWorld(ForgeWorld):
         """Merge as the owner does on the page; returns the commit."""
         return str((await self.call("PUT", f"/pulls/{number}/merge", {}))["sha"])
 
-    async def new_issue(self, *labels: str) -> int:
-        made = await self.call("POST", "/issues", {"title": "Add", "labels": list(labels)})
+    async def new_issue(self, *labels: str, title: str = "Add", body: str = "") -> int:
+        told = {"title": title, "body": body, "labels": list(labels)}
+        made = await self.call("POST", "/issues", told)
         return int(made["number"])
 
     async def issue(self, number: int) -> IssueSeen:

@@ -73,7 +73,7 @@ ROUTES: Mapping[str, tuple[str, str]] = {
     f"POST {PULL}/status_checks/_/retry": ("", ""),
     f"GET {TRAIN}": ("", ""),
     f"POST {TRAIN}": ("", "auto_merge sha squash when_pipeline_succeeds"),
-    "GET /projects/_/issues": (f"state labels scope {SORTED}", ""),
+    "GET /projects/_/issues": (f"state labels scope search {SORTED}", ""),
     f"GET {ISSUE}": ("", ""),
     f"PUT {ISSUE}": (
         "",

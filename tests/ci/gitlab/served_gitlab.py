@@ -79,7 +79,7 @@ class ServedGitLab(GitLabState):
             ("PUT", MR, self._change),
             ("PUT", f"{MR}/merge", self._accept),
             ("POST", f"{MR}/notes", self._note),
-            ("GET", f"{P}/issues", lambda _: []),
+            ("GET", f"{P}/issues", self._issues),
             ("GET", ISSUE, lambda asked: self._issue_form(self.issue_at(asked, "iid"))),
             ("PUT", ISSUE, self._change_issue),
             ("GET", f"{ISSUE}/notes", lambda asked: self.issue_at(asked, "iid").comments),
@@ -298,7 +298,13 @@ class ServedGitLab(GitLabState):
         return answers(found[0]["notes"][-1], status=201)
 
     def _issue_form(self, issue: Issue) -> dict[str, Any]:
-        return {"state": "opened" if issue.open else "closed", "labels": issue.labels}
+        iid = next(iid for iid, each in self.issues.items() if each is issue)
+        state = "opened" if issue.open else "closed"
+        told = {"iid": iid, "title": issue.title, "description": issue.body, "state": state}
+        return {**told, "labels": issue.labels}
+
+    def _issues(self, asked: Asked) -> list[dict[str, Any]]:
+        return [self._issue_form(each) for _, each in self.issues_for(asked.query, "search")]
 
     def _change_issue(self, asked: Asked) -> dict[str, Any]:
         issue, body = self.issue_at(asked, "iid"), asked.json()
