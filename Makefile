@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 UV := $(shell command -v uv 2>/dev/null)
 CODE := lifecycle runtime ci communication templates orchestrator tests bench docs examples release
 
-.PHONY: help install demo test all lint type fmt bench agents test-agents test-setups crash fuzz soak growth night steady kill-workers soak-workers docs pictures lock wheel clean
+.PHONY: help install demo test all lint type fmt bench agents test-agents test-setups crash fuzz soak growth night steady kill-workers soak-workers docs pictures lock dist clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,10 +35,11 @@ test: $(STAMP) ## run the whole test suite
 
 all: lint type test ## what CI runs: format check, lint, import rules, types, tests
 
-lint: $(STAMP) ## format check, lint, import rules
+lint: $(STAMP) ## format check, lint, import rules, the Dockerfile
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/hadolint Dockerfile
 
 type: $(STAMP) ## mypy strict on source and tests; mypy and pyright on what users write
 	$(BIN)/mypy
@@ -103,8 +104,8 @@ lock: ## update the lock files to newer versions (needs uv)
 	uv lock --upgrade
 	uv export --quiet --frozen --all-groups --no-hashes --no-emit-project --no-annotate --no-header -o requirements.lock
 
-wheel: $(STAMP) ## build the wheel into dist/
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist . 2>/dev/null || uv build --wheel
+dist: $(STAMP) ## build sdist and wheel into dist/, use each in empty environments (minutes); PYTHONS="3.12 3.13"
+	$(BIN)/python -m release.packages $(foreach each,$(PYTHONS),--python $(each))
 
 clean: ## remove what the targets made
 	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .steady

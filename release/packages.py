@@ -1,6 +1,6 @@
 """Builds sdist and wheel, checks them, and uses what each installs in empty environments.
 
-python -m release.packages [--python 3.12]... [--only-build] [--keep DIR]
+python -m release.packages [--python 3.12]... [--only-build]
 
 An environment holds the package and its dependencies from the package index, nothing else: no
 extra, no development tool, no checkout. `release.trial` says what has to work there.
@@ -64,10 +64,11 @@ def _options() -> argparse.Namespace:
 
 
 def build() -> tuple[Path, ...]:
-    """Build into dist/, alone there, and check form and content; return sdist and wheel."""
-    shutil.rmtree(DIST, ignore_errors=True)
+    """Build into dist/, then check form and content; return sdist and wheel."""
+    for earlier in DIST.glob("loopwright-*"):
+        earlier.unlink()
     _do(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-t", "wheel", "-d", str(DIST))
-    [sdist], [wheel] = DIST.glob("*.tar.gz"), DIST.glob("*.whl")
+    [sdist], [wheel] = DIST.glob("loopwright-*.tar.gz"), DIST.glob("loopwright-*.whl")
     tools = Path(sys.executable).parent
     _do(str(tools / "twine"), "check", "--strict", str(sdist), str(wheel))
     _do(str(tools / "check-wheel-contents"), str(wheel))

@@ -44,7 +44,7 @@ APP = """
 providers = ["github"]
 forge_url = "https://127.0.0.1:1"
 forge_repo = "team/project"
-github_app_id = 1
+github_app_id = "1"
 github_app_key = "app.pem"
 """
 
@@ -204,11 +204,11 @@ def missing_extras(installed: Installed) -> None:
         ("otel", installed.run("run", "Work", cwd=traced, code=2)),
         ("otel", installed.run("up", "plan.toml", "--port", "0", cwd=traced, code=2)),
         ("otel", installed.run("serve", "--port", "0", cwd=traced, code=2)),
-        ("notify", installed.run("notify", "test", cwd=telling, code=1)),
-        ("github-app", installed.run("doctor", cwd=app, code=1)),
-        ("notify", installed.run("doctor", cwd=telling, code=1)),
-        ("otel", installed.run("doctor", cwd=traced, code=1)),
-        ("temporal", installed.run("doctor", cwd=temporal, code=1)),
+        ("notify", installed.run("notify", "test", cwd=telling, code=2)),
+        ("github-app", installed.run("doctor", cwd=app, code=2)),
+        ("notify", installed.run("doctor", cwd=telling, code=2)),
+        ("otel", installed.run("doctor", cwd=traced, code=2)),
+        ("temporal", installed.run("doctor", cwd=temporal, code=2)),
     ):
         words = " ".join(f"{said.stdout}{said.stderr}".split())
         if not re.search(rf"install '?\"?loopwright\[{extra}\]", words):
@@ -219,7 +219,7 @@ def extras_are_found(installed: Installed) -> None:
     """What `doctor` misses without the extras is there."""
     settings = f"telemetry = true\n{APP}{TEMPORAL}{NOTIFY}"
     repo = installed.repository("all", settings)
-    said = installed.run("doctor", cwd=repo, code=1)  # no such server, no such key
+    said = installed.run("doctor", cwd=repo, code=2)  # no such server, no such key
     words = f"{said.stdout}{said.stderr}"
     if "loopwright[" in words:
         raise TrialError(f"`doctor` misses an extra that is installed: {words}")
