@@ -127,8 +127,8 @@ def _left(root: Path, left: list[tuple[Path, Path]]) -> Iterator[Diagnosis]:
         yield Diagnosis(
             WARN,
             "leftovers",
-            f"{len(more)} more folders in {more[0].parent} hold workspaces of repositories that are "
-            f"gone or were moved: {', '.join(each.name for each in more[:_NAMED])}, ...",
+            f"{len(more)} more folders in {more[0].parent} hold workspaces of repositories that "
+            f"are gone or were moved: {', '.join(each.name for each in more[:_NAMED])}, ...",
             "look at them in the same way",
         )
     if (aside := root / SET_ASIDE).is_dir():
