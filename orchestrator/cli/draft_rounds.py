@@ -54,9 +54,9 @@ _PLAIN_FILES = ("100644", "100755")
 class DraftFailedError(LifecycleError):
     """There is no draft; the text says why."""
 
-    def __init__(self, text: str, code: int) -> None:
+    def __init__(self, text: str, code: int, *, by_signal: bool = False) -> None:
         super().__init__(text)
-        self.code = code
+        self.code, self.by_signal = code, by_signal
 
 
 class DraftAsksError(LifecycleError):
@@ -117,7 +117,8 @@ class DraftRounds:
 
         ending, record, text = asyncio.run(drafted())
         if ending.signal_code:
-            raise DraftFailedError("ended by a signal: no plan is written", ending.signal_code)
+            text = "ended by a signal: no plan is written"
+            raise DraftFailedError(text, ending.signal_code, by_signal=True)
         if not text:
             raise _failure(ending, record, watch.why)
         return text

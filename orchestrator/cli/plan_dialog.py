@@ -7,6 +7,7 @@ import sys
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from lifecycle.errors import PlanError
@@ -43,9 +44,14 @@ class PlanDialog:
 
     def run(self) -> int:
         """Have drafts made until one is written or left; returns the exit code."""
-        request = DraftRequest(self.goal)
+        request, draft = DraftRequest(self.goal), None
         while True:
-            draft, request = self._usable(request)
+            try:
+                draft, request = self._usable(request)
+            except DraftFailedError as problem:
+                if draft is None or not self.asks or problem.by_signal:
+                    raise
+                tell(f"There is no other draft: {one_line(str(problem))}")
             if not self.asks:
                 return self._ended(draft)
             said = self._decided(draft)
@@ -153,19 +159,28 @@ class PlanDialog:
             if key != "y":
                 return False
         self._write(draft.text)
-        say(f"Written to {name}: {_tasks(draft)}. Next: loopwright up {name}")
+        self._say_next(draft)
         return True
+
+    def _say_next(self, draft: CheckedDraft) -> None:
+        """Say what was written, and what to type next, or to set before."""
+        name, settings = self._name(), self.rounds.context.settings()
+        then = f"loopwright up {quote(name)}"
+        if not (settings.command or settings.adapter or settings.agents):
+            then = f"set `adapter` or `command` in loopwright.toml, then: {then}"
+        say(one_line(f"Written to {name}: {_tasks(draft)}. Next: {then}"))
 
     def _write(self, text: str) -> None:
         """Write it beside and rename it, so that a plan is there whole or as it was before."""
+        target = self.output.resolve()  # a link stays one
         with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=self.output.parent, prefix=".plan-", delete=False
+            "w", encoding="utf-8", dir=target.parent, prefix=".plan-", delete=False
         ) as made:
             made.write(text)
         beside = Path(made.name)
         try:
             beside.chmod(0o666 & ~_umask())
-            beside.replace(self.output)
+            beside.replace(target)
         except OSError:
             beside.unlink(missing_ok=True)
             raise
@@ -181,8 +196,7 @@ class PlanDialog:
             say(to_json(self._form(draft, written=writes)))
         elif writes:
             say(shown(draft, self.rounds.context.settings().verify, 0))
-            name = one_line(self._name())
-            say(f"Written to {name}: {_tasks(draft)}. Next: loopwright up {name}")
+            self._say_next(draft)
         if draft.is_good:
             return exits.COMPLETE
         for problem in draft.problems:

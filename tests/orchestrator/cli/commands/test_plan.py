@@ -44,7 +44,7 @@ def test_a_good_draft_is_written_with_yes_and_runs_as_a_plan(world: World) -> No
     done = world.call("plan", "Be polite", "--command", agent, "--yes")
     assert (world.repo / "plan.toml").read_text() == GOOD
     assert "T001  Say hello    -\nT002  Say goodbye  T001\n" in done.stdout
-    assert "Written to plan.toml: 2 tasks. Next: loopwright up plan.toml" in done.stdout
+    assert "Written to plan.toml: 2 tasks. Next: set `adapter` or `command`" in done.stdout
     assert "Used: 1 draft in" in done.stderr
     assert "Be polite" in (world.folder / "prompt").read_text()
     assert world.git("status", "--porcelain") == "?? plan.toml"
@@ -218,3 +218,19 @@ def test_an_agent_at_its_usage_limit_is_not_waited_for(
     done = world.call("plan", "x", "--agent", "codex", "--yes", code=5)
     assert "loopwright plan: the agent program cannot work before " in done.stderr
     assert world.row(AGENT)["work_kind"] == "Rejected"
+
+
+def test_drafts_count_in_the_budgets_and_a_good_one_outlives_a_failed_one(world: World) -> None:
+    own = "day_budget_attempts = 1\ncommand = ['loopwright-agent', 'x']\n"
+    world.settings(own + (world.repo / "loopwright.toml").read_text())
+    words = ("plan", "Be polite", "--command", world.script("good", drafts(GOOD)))
+    with Terminal(world.repo, *words, NO_COLOR="1") as person:
+        person.press("g")
+        person.press("More\n", "different? ")
+        person.shows("There is no other draft: ")
+        assert "budget of the day: 1 of 1 attempts used" in person.text
+        person.press("y")
+        assert "Next: loopwright up plan.toml" in person.ends(0)
+    assert (world.repo / "plan.toml").read_text() == GOOD
+    done = world.call("plan", "x", *words[2:], "--yes", "--output", "two.toml", code=5)
+    assert "budget of the day: 1 of 1 attempts used" in done.stderr
