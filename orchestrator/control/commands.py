@@ -29,6 +29,7 @@ from lifecycle.state_words import STOPPED, word_on
 from orchestrator.config.settings import load_settings
 from orchestrator.control import requests
 from orchestrator.control.open_store import known, runner_of, store_of
+from orchestrator.drafting.draft_task import is_draft
 from orchestrator.control.outcomes import CommandEffect, OperatorOutcome, outcome_of
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ async def steer(repo: Path, command: OperatorCommand) -> OperatorOutcome:
     async with store_of(repo) as store:
         try:
             before = await known(store, command.agent_id, repo)
-            lacks_words(command, before)
+            require_sense(command, before)
         except LifecycleError as refusal:
             await requests.refuse(
                 repo, store, command.agent_id, event, str(refusal), settings=settings
@@ -184,9 +185,14 @@ def _lacks_a_runner(record: AgentLifecycle) -> bool:
     return word_on(record, runs=False) == STOPPED and not isinstance(record.work, Suspended)
 
 
-def lacks_words(command: OperatorCommand, record: AgentLifecycle) -> None:
-    """Refuse to let an agent continue without the answer it asked for."""
+def require_sense(command: OperatorCommand, record: AgentLifecycle) -> None:
+    """Refuse to merge a draft of a plan, and to let an agent go on without the answer it wants."""
     work = record.work
+    if command.verb == "accept" and is_draft(record):
+        raise LifecycleError(
+            f"{record.agent_id} drafts a plan, and drafts are not merged: `loopwright plan` writes "
+            f"them; `loopwright reject {record.agent_id}` removes this one"
+        )
     if command.verb != "unblock" or command.text or not isinstance(work, AwaitingHuman):
         return
     if work.about is About.QUESTION:

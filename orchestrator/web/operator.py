@@ -16,7 +16,7 @@ from lifecycle.plan import Agent
 from lifecycle.store.rows.audit import action_of
 from orchestrator.control.commands import (
     RUNS_ALL,
-    lacks_words,
+    require_sense,
     left_behind,
     not_together,
     settled_after,
@@ -52,7 +52,7 @@ async def steer(runner: RunnerPort, command: OperatorCommand) -> OperatorOutcome
     event = command.event(runner.now())
     try:
         before = await found(runner, command.agent_id)
-        lacks_words(command, before)
+        require_sense(command, before)
     except Problem as problem:
         await _note_refusal(runner, command.agent_id, event, problem.text)
         raise
