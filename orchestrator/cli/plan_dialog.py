@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.errors import PlanError
 from lifecycle.paths import Paths
-from orchestrator.cli.draft_rounds import DraftAsksError, DraftFailedError
+from orchestrator.cli.draft_lifecycle import DraftAsksError, DraftFailedError
 from orchestrator.drafting.check import CheckedDraft, checked
 from orchestrator.drafting.draft_task import FILE, DraftRequest
 from orchestrator.drafting.show import shown

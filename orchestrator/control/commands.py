@@ -29,8 +29,8 @@ from lifecycle.state_words import STOPPED, word_on
 from orchestrator.config.settings import load_settings
 from orchestrator.control import requests
 from orchestrator.control.open_store import known, runner_of, store_of
-from orchestrator.drafting.draft_task import is_draft
 from orchestrator.control.outcomes import CommandEffect, OperatorOutcome, outcome_of
+from orchestrator.drafting.draft_task import is_draft
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

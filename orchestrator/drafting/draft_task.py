@@ -80,7 +80,7 @@ class DraftRequest:
 
 def is_draft(record: AgentLifecycle) -> bool:
     """Tell whether a lifecycle drafts a plan."""
-    return record.agent_id == AGENT and TAG in record.tags
+    return record.agent_id.startswith(AGENT) and TAG in record.tags
 
 
 def task_for(request: DraftRequest, verify: Collection[str], taken: Collection[str]) -> Task:

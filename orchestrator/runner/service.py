@@ -21,6 +21,7 @@ from lifecycle.machine.states import Accepted, Completed, Reason, Rejected, Susp
 from lifecycle.plan import Agent, Task
 from lifecycle.result import LoopResultType, broken, ended
 from lifecycle.store.damaged_records import RecordDamagedError
+from orchestrator.drafting.draft_task import is_draft
 from orchestrator.runner.page_stay import PageStay
 from orchestrator.runner.settings_audit import SettingsAudit
 from orchestrator.runner.workload import Job, RunResult
@@ -105,6 +106,7 @@ class Service:
             tell=view.note,
         )
         engine.abandon = self._abandon
+        self._revives = revives
         if revives:
             engine.revive = self._revive
 
@@ -258,6 +260,8 @@ class Service:
             self._view.note(f"its loop ended with an internal error: {text}", agent_id)
         self.ending.settled(agent_id, result, record, kept=self._keeps)
         self._view.over(record)
+        if self._revives and is_draft(record):
+            self.forget(agent_id)  # what became of it is for those who wait for the draft
         return record
 
     def _gone(self, agent_id: str) -> None:

@@ -16,9 +16,9 @@ from lifecycle.plan import Agent
 from lifecycle.store.rows.audit import action_of
 from orchestrator.control.commands import (
     RUNS_ALL,
-    require_sense,
     left_behind,
     not_together,
+    require_sense,
     settled_after,
     ticked_by,
     took_effect,

@@ -6,7 +6,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from orchestrator.cli.draft_rounds import DraftFailedError, DraftRounds
+from orchestrator.cli.draft_lifecycle import DraftFailedError
+from orchestrator.cli.draft_rounds import DraftRounds
 from orchestrator.cli.loop_options import isolation, with_looping
 from orchestrator.cli.plan_dialog import PlanDialog
 from orchestrator.cli.run_loops import CommandContext

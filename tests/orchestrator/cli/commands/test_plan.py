@@ -234,3 +234,28 @@ def test_drafts_count_in_the_budgets_and_a_good_one_outlives_a_failed_one(world:
     assert (world.repo / "plan.toml").read_text() == GOOD
     done = world.call("plan", "x", *words[2:], "--yes", "--output", "two.toml", code=5)
     assert "budget of the day: 1 of 1 attempts used" in done.stderr
+
+
+def test_a_live_runner_drafts_and_goes_on_with_its_own_tasks(world: World) -> None:
+    waits = [{"wait_file": str(world.folder / "go")}, DONE]
+    agent = one_after_the_other(world, CYCLE, GOOD)
+    with world.live("up", world.plan_of({"A": waits})) as up:
+        world.comes_to("Working", "agent-A")
+        done = world.call("plan", "Be polite", "--command", agent, "--yes")
+        assert "The live runner drafts, as agent-plan-draft-1" in done.stderr
+        assert "Used: 2 drafts in" in done.stderr
+        assert "What is wrong with it" in prompt(world, 2)
+        hangs = world.script("hangs", [{"hang": {}}])
+        words = ("plan", "x", "--command", hangs, "--yes", "--output", "two.toml")
+        assert "took longer than" in world.call(*words, "--timeout", "1", code=5).stderr
+        asks = world.script("asks", [ASK])
+        refused = world.call(
+            "plan", "x", "--command", asks, "--yes", "--output", "two.toml", code=3
+        )
+        assert "the agent asks: Blue or green?" in refused.stderr
+        (world.folder / "go").touch()
+        up.ends(0)
+    assert (world.repo / "plan.toml").read_text() == GOOD
+    kinds = {world.row(f"{AGENT}-{number}")["work_kind"] for number in range(1, 5)}
+    assert kinds == {"Rejected"}
+    assert [branch for branch in world.branches() if "draft" in branch] == []
