@@ -23,6 +23,8 @@ from orchestrator.terminal.text import one_line, say, tell, terminal_width, to_j
 from runtime.private_files import make_private
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from orchestrator.cli.draft_rounds import DraftRounds
 
 _MENU = {"y": "write it", "e": "edit", "g": "another draft", "n": "leave it"}
@@ -66,12 +68,19 @@ class PlanDialog:
     def _usable(self, request: DraftRequest) -> tuple[CheckedDraft, DraftRequest]:
         """Return the first draft that can be run, else the last one."""
         while True:
-            draft, request = self._drafted(request)
-            if draft.is_good or self.made >= self.most:
-                return draft, request
-            for problem in draft.problems:
-                tell(f"draft {self.made} of {self.most}: {one_line(problem)}")
-            request = replace(request, former=draft.text, problems=draft.problems)
+            try:
+                draft, request = self._drafted(request)
+            except PlanError as problem:
+                if not self.rounds.used.attempts:
+                    raise  # nothing was started: the program is not there
+                if self.made >= self.most:
+                    raise DraftFailedError(str(problem), exits.FAILED) from problem
+                request = replace(request, problems=(str(problem),))
+            else:
+                if draft.is_good or self.made >= self.most:
+                    return draft, request
+                request = replace(request, former=draft.text, problems=draft.problems)
+            self._tell_problems(request.problems)
 
     def _drafted(self, request: DraftRequest) -> tuple[CheckedDraft, DraftRequest]:
         """Have one draft made; what the agent asks first is a person's to answer."""
@@ -79,15 +88,15 @@ class PlanDialog:
             self.made += 1
             try:
                 text = self.rounds.draft(request)
-            except PlanError as problem:
-                if not self.rounds.used.attempts:
-                    raise  # nothing was started: the program is not there
-                return CheckedDraft(request.former, None, (str(problem),)), request
             except DraftAsksError as question:
                 request = replace(request, said=(*request.said, self._answer(str(question))))
             else:
                 self._keep(text)
                 return checked(text, self.rounds.around), request
+
+    def _tell_problems(self, problems: Iterable[str]) -> None:
+        for problem in problems:
+            tell(f"draft {self.made} of {self.most}: {one_line(problem)}")
 
     def _answer(self, question: str) -> str:
         words = None
@@ -199,8 +208,7 @@ class PlanDialog:
             self._say_next(draft)
         if draft.is_good:
             return exits.COMPLETE
-        for problem in draft.problems:
-            tell(f"draft {self.made} of {self.most}: {one_line(problem)}")
+        self._tell_problems(draft.problems)
         raise DraftFailedError(f"none of {self.made} drafts can be run", exits.FAILED)
 
     def _form(self, draft: CheckedDraft, *, written: bool) -> dict[str, object]:
