@@ -211,6 +211,8 @@ class BranchTravel:
             raise OutOfReachError(outcome.reason)
         there = await self.fetch(agent)
         if there is None:  # it was removed there, so nothing is overwritten
+            if seen is None:
+                raise OutOfReachError(outcome.reason)
             return await self._push(local, branch, head, None)
         if await self._remote.holds(there, head):
             self._seen[agent] = there

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
 from temporalio import activity
-from temporalio.client import Client
-from temporalio.exceptions import ApplicationError
+from temporalio.client import AsyncActivityCancelledError, Client
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError, RPCStatusCode
 
 from lifecycle.json_form import decode, encode, plain
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     Keep = Callable[[tuple[Transaction, ...]], Awaitable[None]]
 
+BENIGN = ApplicationErrorCategory.BENIGN
 BEATS_IN_TIME = 3
 """Signs of life within the time after which one is missed."""
 
@@ -51,7 +52,10 @@ class Keepers:
         """Have commits written; asked again where nobody here owns the lifecycle yet."""
         keep = self.of.get(kept.agent_id)
         if keep is None:
-            raise ApplicationError(f"nobody here owns {kept.agent_id} yet", type="NoOwner")
+            # As at each start: nothing that a log should warn of.
+            raise ApplicationError(
+                f"nobody here owns {kept.agent_id} yet", type="NoOwner", category=BENIGN
+            )
         async with _beating(options.KEEP):
             await keep(kept.commits)
 
@@ -118,18 +122,41 @@ class Acting:
         try:
             told = {**visit.work, "copy": plain(visit.copy), "assignment_id": name}
             given = decode(Assignment, encode(told))
-            async with self._slots:  # each queue gives so many
+            async with self._slot():
                 await self.acts.begin(given)
                 handle = self._client.get_workflow_handle(str(workflow_id))
                 placed = PlacedCall(assignment_id=name, worker=self._name)
                 await handle.signal("placed", placed)
                 await self._until_over(name, ended, send)
+        except asyncio.CancelledError:
+            # Taken back in the moment in which it was taken: nobody will order its end.
+            if (why := activity.cancellation_details()) is not None and why.cancel_requested:
+                await self.acts.end(name)
+            raise
         finally:
             beat.cancel()
             send.cancel()
             await asyncio.gather(beat, send, return_exceptions=True)
             del self._ended[name], self._facts[name]
             self._ending.discard(name)
+
+    @asynccontextmanager
+    async def _slot(self) -> AsyncIterator[None]:
+        """Have one of our slots, or give back what came while none was free.
+
+        Each queue gives as many as there are slots; another worker may have one.
+        """
+        try:
+            async with asyncio.timeout(options.SLOT_WITHIN):
+                await self._slots.acquire()
+        except TimeoutError:
+            raise ApplicationError(
+                f"{self._name} has no free slot", type="Full", category=BENIGN
+            ) from None
+        try:
+            yield
+        finally:
+            self._slots.release()
 
     async def _until_over(self, name: str, ended: asyncio.Event, send: asyncio.Task[None]) -> None:
         """Return once it was given back; ApplicationError where the worker has it no more.
@@ -147,7 +174,9 @@ class Acting:
         if send.done() and not send.cancelled():
             send.result()
         if not ended.is_set() and name not in self._ending:
-            raise ApplicationError(f"{self._name} lost {name}, or hands it on", type="Over")
+            raise ApplicationError(
+                f"{self._name} lost {name}, or hands it on", type="Over", category=BENIGN
+            )
 
     async def _beat(self, visit: VisitCall) -> None:
         """Show the server that this worker lives, and the worker that the server heard it."""
@@ -157,7 +186,8 @@ class Acting:
         while True:
             activity.heartbeat()  # so that the SDK's own timer knows
             sent = self.acts.now()
-            with suppress(RPCError, TimeoutError):
+            # What was cancelled goes on beating until the SDK ends it.
+            with suppress(RPCError, TimeoutError, AsyncActivityCancelledError):
                 # Not `wait_for`: if it is cancelled as the answer comes, it goes on beating.
                 async with asyncio.timeout(visit.lease):
                     await handle.heartbeat()

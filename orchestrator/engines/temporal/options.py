@@ -26,6 +26,8 @@ VERDICT_WITHIN = timedelta(seconds=20)
 AGAIN_AFTER = 0.5
 """Seconds before a call that the server did not answer is made again, at first."""
 AGAIN_CAP = 10.0
+SLOT_WITHIN = 5.0
+"""Seconds for which a worker keeps what it was given while all its slots are in use."""
 PLACE_AGAIN_CAP = 60.0
 """Seconds, at most, between two offers of a lifecycle that workers refuse: each is history."""
 

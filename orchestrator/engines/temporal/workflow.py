@@ -81,6 +81,8 @@ class LifecycleWorkflow:
         """A worker had it in this run."""
         self._in_vain = 0
         """Visits, one after the other, that no worker took."""
+        self._left: tuple[PendingEffect, ...] = ()
+        """Orders that a worker gave back without an answer after it was released."""
         self._wrong: Exception | None = None
         """What a task beside the run met that it cannot go on from."""
         self._next: tuple[PendingEffect, ...] = ()
@@ -114,10 +116,13 @@ class LifecycleWorkflow:
     def renew(self, beginning: Beginning) -> FactAnswer:
         """Go on for a coordinator that began anew, with what task and agent are now."""
         self._know(beginning.terms)
-        self._released = False
+        was_released, self._released = self._released, False
         record = self._drive.copy.record
         known = beginning.copy.record.facts
         record.facts = {**record.facts, **{each: known[each] for each in _TOLD if each in known}}
+        if was_released and self._visit is None and not self._next:
+            left, self._left = self._left, ()
+            self._take_over(left)
         return FactAnswer()
 
     def _know(self, terms: Terms | None) -> None:
@@ -316,7 +321,9 @@ class LifecycleWorkflow:
         left = tuple(visit.open.values())
         if self._visit is visit:
             self._visit = None
-            if not (self._released or self._next):
+            if self._released:
+                self._left = left
+            elif not self._next:
                 self._take_over(left)
 
     async def _one_by_one(self, visit: VisitState, orders: tuple[PendingEffect, ...]) -> None:

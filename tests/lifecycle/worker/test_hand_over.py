@@ -5,7 +5,9 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
+
+import pytest
 
 from lifecycle.machine import effects as do
 from lifecycle.machine import events as on
@@ -25,8 +27,10 @@ from lifecycle.record import AgentLifecycle, PendingEffect
 from lifecycle.settings import Settings
 from lifecycle.setup.plans import APPROVED
 from lifecycle.worker.assigned_machine import assigned
+from lifecycle.worker.branch_travel import BranchTravel, OutOfReachError
 from lifecycle.worker.build import worker_machine
 from runtime.agents.outcome import Ending
+from runtime.remote.remote import PushOutcome
 from tests.lifecycle.worker.deciding import worker_in
 from tests.lifecycle.worker.shop import BRANCH, Coordinated, Shop, works
 from tests.lifecycle.world import AGENT, HANG, World, git, says
@@ -180,3 +184,15 @@ def refs_of(repo: Path) -> set[str]:
         for each in names
         if AGENT in each
     }
+
+
+async def test_a_branch_that_the_remote_never_takes_is_a_shortage_and_no_endless_push() -> None:
+    remote, branches, workspaces = Mock(), Mock(), Mock()
+    refused = PushOutcome(done=False, reason="refs/heads/agent is in the way", beaten=True)
+    remote.push = AsyncMock(return_value=refused)
+    remote.fetch, branches.head = AsyncMock(return_value=None), AsyncMock(return_value="b" * 40)
+    local = Mock(agent_id=AGENT)
+    local.record.facts = {"branch": BRANCH, "base_commit": "a" * 40}
+    with pytest.raises(OutOfReachError, match="is in the way"):
+        await BranchTravel(workspaces, branches, remote).publish(local)
+    assert remote.push.await_count == 1

@@ -105,3 +105,54 @@ async def given_up_and_taken_back(client: Client) -> None:
         await until(lambda: len(set(busy.ordered)) == 2, "a worker has it once more")
         given_up.cancel()
         await client.get_workflow_handle(queues.workflow_id(AGENT)).terminate()
+
+
+async def test_what_was_given_back_before_it_is_taken_back_is_given_out_again(stage: Stage) -> None:
+    taken_back = taken_back_late(stage.client)
+    await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(taken_back, stage.loop))
+
+
+async def taken_back_late(client: Client) -> None:
+    """Take it back once no worker has it any more, while its commits are still to be kept."""
+    queues, keepers, busy, may_keep = (
+        Queues(uuid.uuid4().hex[:8]),
+        Keepers(),
+        Busy(),
+        asyncio.Event(),
+    )
+
+    async def slow_store(commits: tuple[Transaction, ...]) -> None:
+        del commits
+        await may_keep.wait()
+
+    acting = Acting(client, "w")
+    acting.acts = cast("Acts", busy)
+    copy = WorkingCopy(record=AgentLifecycle(agent_id=AGENT, task="T", work=Queued()))
+    told = plain(Assignment(assignment_id="", copy=copy, settings={}))
+    work = {name: told[name] for name in told if name not in ("copy", "assignment_id")}
+    beginning = Beginning(copy=copy, terms=Terms(policy=Policy(), work=work))
+    decider = TemporalDecider(client, queues, keepers, LEASE)
+    handle = client.get_workflow_handle(queues.workflow_id(AGENT))
+
+    async def nobody_has_it() -> bool:
+        pending = (await handle.describe()).raw_description.pending_activities
+        return not [each for each in pending if each.activity_type.name != "keep"]
+
+    async with AsyncExitStack() as stack:
+        for each in (
+            hosts.decides(client, queues),
+            hosts.keeps(client, queues, keepers),
+            *hosts.acts(client, queues, acting, name="w", agents=2, lease=LEASE),
+        ):
+            await stack.enter_async_context(each)
+        await decider.begin(beginning, slow_store)
+        await decider.take(AGENT, Telling(event=on.Admitted(at=SystemClock().now())))
+        await until(lambda: len(busy.ordered) == 1, "a worker has it")
+        given_up = asyncio.ensure_future(decider.release(AGENT))
+        busy.may.set()
+        await until(nobody_has_it, "it is given back")
+        await decider.begin(beginning, slow_store)
+        await until(lambda: len(set(busy.ordered)) == 2, "a worker has it once more")
+        given_up.cancel()
+        may_keep.set()
+        await handle.terminate()
