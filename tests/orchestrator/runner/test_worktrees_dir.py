@@ -31,14 +31,16 @@ def test_doctor_calls_no_live_workspace_of_a_moved_repository_left_over(world: W
 
 
 def test_doctor_names_some_of_many_leftovers_and_counts_the_rest(world: World) -> None:
-    for number in range(9):
-        gone = world.folder / f"gone-{number}"
-        place = default_worktrees_dir(gone)
-        claim(place, gone)
+    gone = [world.folder / f"gone-{number}" for number in range(9)]
+    for repo in gone:
+        place = default_worktrees_dir(repo)
+        claim(place, repo)
         (place / "agent-T1").mkdir()
     found = [each["found"] for each in findings(world)["warn"]]
     assert len(found) == 4
-    assert found[-1].startswith(f"6 more folders in {place.parent} hold workspaces of")
+    assert found[-1].startswith(
+        f"6 more folders in {default_worktrees_dir(gone[0]).parent} hold workspaces of"
+    )
 
 
 @pytest.mark.parametrize("place", ["src", "../src"])
