@@ -205,6 +205,7 @@ def missing_extras(installed: Installed) -> None:
         ("otel", installed.run("up", "plan.toml", "--port", "0", cwd=traced, code=2)),
         ("otel", installed.run("serve", "--port", "0", cwd=traced, code=2)),
         ("notify", installed.run("notify", "test", cwd=telling, code=2)),
+        ("github-app", installed.run("run", "Work", cwd=app, code=2)),
         ("github-app", installed.run("doctor", cwd=app, code=2)),
         ("notify", installed.run("doctor", cwd=telling, code=2)),
         ("otel", installed.run("doctor", cwd=traced, code=2)),

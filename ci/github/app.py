@@ -6,6 +6,7 @@ Owns the lifetime of these tokens. The key file is read for each of them and nev
 from __future__ import annotations
 
 import asyncio
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 SPARE = 300.0
 """Seconds before its end at which a token is replaced."""
-_PACKAGE = (
+_PACKAGES = ("jwt", "cryptography")
+_MISSING = (
     "signing in as a GitHub App needs an extra that is not installed; install it with "
     "`uv tool install 'loopwright[github-app]'` or `pip install 'loopwright[github-app]'`"
 )
@@ -48,6 +50,8 @@ class GitHubAppSignIn:
         installation: int | None = None,
         breakers: CircuitBreakers | None = None,
     ) -> None:
+        if not all(map(find_spec, _PACKAGES)):
+            raise ProviderError(_MISSING)
         self._app_id = app_id
         self._key_file = key_file
         self._repo = repo
@@ -123,17 +127,13 @@ class GitHubAppSignIn:
         return needed_number("an installation", answer.body, "id")
 
     async def _proof(self) -> Mapping[str, str]:
-        try:
-            import jwt  # noqa: PLC0415  # an extra that only Apps need
-        except ImportError:
-            raise ProviderError(_PACKAGE) from None
+        import jwt  # noqa: PLC0415  # an extra that only Apps need
+
         at = int(self._now())
         claims = {"iat": at - _BACKWARDS, "exp": at + _PROOF_HOLDS, "iss": self._app_id}
         try:
             key = await asyncio.to_thread(self._key_file.read_text, "ascii")
             return bearer(jwt.encode(claims, key, algorithm="RS256"))
-        except NotImplementedError:
-            raise ProviderError(_PACKAGE) from None
         except (OSError, ValueError, TypeError, jwt.PyJWTError) as error:
             # Not the error's own text: it may show a part of the key.
             raise UnauthorizedError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -93,6 +94,18 @@ def test_what_is_missing_is_said_with_what_to_do(
 ) -> None:
     with pytest.raises(ConfigError, match=words):
         made(tmp_path / "r", **settings)
+
+
+def test_an_app_whose_extra_is_missing_is_refused_before_anything_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jwt", None)
+    with pytest.raises(ConfigError, match=r"uv tool install 'loopwright\[github-app\]'"):
+        made(
+            tmp_path / "r",
+            providers=("github",), forge_url="https://x.test", forge_repo="a/b",
+            github_app_id="1", github_app_key="app.pem",
+        )  # fmt: skip
 
 
 def test_a_token_is_in_no_text_about_a_provider(tmp_path: Path) -> None:
