@@ -6,6 +6,7 @@ The one place that reads certificates and the key. No text of it holds the key.
 from __future__ import annotations
 
 import logging
+import re
 import uuid
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 
     from lifecycle.settings import EngineSettings
 
+REFUSES = (
+    "the server at {} refuses ({}): check temporal_namespace, what temporal_api_key_env holds, and "
+    "temporal_tls_cert"
+)
+_REFUSED = re.compile(r"code: (Unauthenticated|PermissionDenied)\b")
+"""As the SDK prints what a server said to its first call."""
 _PROBE = timedelta(seconds=10)
 """How long what is asked of the clock may stay; nobody ever takes it up."""
 
@@ -58,10 +65,21 @@ async def connect(settings: EngineSettings, environ: Mapping[str, str], **more: 
         # What the SDK says may go on for lines, and hold what was sent.
         said = " ".join(str(problem).split())
         said = (said.replace(key, "***") if key else said)[:300]
+        if (code := _REFUSED.search(said)) is not None:
+            raise ServerError(REFUSES.format(settings.temporal_address, code[1])) from None
         raise ServerError(
-            f"no Temporal server answers at {settings.temporal_address} ({said}): start it, or "
-            "correct temporal_address and temporal_tls"
+            f"no Temporal server answers at {settings.temporal_address} ({said}): "
+            f"{_mend(settings, said)}"
         ) from None
+
+
+def _mend(settings: EngineSettings, said: str) -> str:
+    """Say what a person may correct where no connection was made."""
+    if "InvalidCertificate" in said:
+        return "correct temporal_tls_ca, by which its certificate is checked, or temporal_address"
+    asks = settings.wants_tls and not settings.temporal_tls_cert
+    more = "; if it asks for a certificate, set temporal_tls_cert" if asks else ""
+    return f"start it, or correct temporal_address and temporal_tls{more}"
 
 
 def _tls(settings: EngineSettings) -> TLSConfig:
@@ -110,10 +128,8 @@ async def _has_namespace(client: Client, settings: EngineSettings) -> bool:
         )
     except RPCError as problem:
         if problem.status is not RPCStatusCode.NOT_FOUND:
-            raise ServerError(
-                f"the server at {settings.temporal_address} refuses ({problem.status.name}): check "
-                "temporal_namespace and what temporal_api_key_env holds"
-            ) from None
+            name = problem.status.name.replace("_", " ").title().replace(" ", "")
+            raise ServerError(REFUSES.format(settings.temporal_address, name)) from None
         return False
     return True
 
