@@ -61,6 +61,8 @@ if TYPE_CHECKING:
 
 LOOKS_EVERY = 0.5
 """Seconds between two looks at a reviewer: at its time, its budget and its output."""
+_NAME = 80
+"""Characters of a reviewer's name."""
 MARK = "LOOPWRIGHT_REVIEW"
 """The variable with what an answer has to repeat; no file of the work can know it."""
 _CODES = (Ending.BREAKPOINT, Ending.NO_BREAKPOINT)
@@ -173,7 +175,7 @@ class Reviewer:
             local=local,
             effect_id=effect_id,
             attempt=order.attempt,
-            by=by,
+            by=_shown(by),
             program=programs_of(reviewer)[0],
             reviewer=reviewer,
             mark=secrets.token_hex(8),
@@ -330,6 +332,12 @@ class Reviewer:
     async def _opinion(self, review: _Review, request: ReviewRequest, answer: Answer) -> Opinion:
         lines = await request.lines(self._machine, files_named(answer))
         return opinion_of(answer, review.by, request.head, lines)
+
+
+def _shown(review_by: str) -> str:
+    """Name a reviewer: a command without the folders of its files."""
+    words = shlex.split(review_by)
+    return " ".join(os.path.basename(word) for word in words)[:_NAME]  # noqa: PTH119  # as text
 
 
 def _require(program: str) -> None:

@@ -20,7 +20,7 @@ from lifecycle.machine.rules.blocks import waits_for_ci
 from lifecycle.machine.rules.waits import OF_A_HEAD
 from lifecycle.machine.states import About, AwaitingHuman, Blocked, PrPending, Suspended
 from lifecycle.perform.blockers import look
-from lifecycle.perform.pull_request_text import LONGEST_TEMPLATE, body_of, title_of
+from lifecycle.perform.pull_request_text import LONGEST_TEMPLATE, body_of, review_text, title_of
 from runtime.errors import RuntimeFault
 
 if TYPE_CHECKING:
@@ -235,7 +235,9 @@ async def _create(  # noqa: PLR0913, PLR0917  # all that a pull request is made 
     title = mask(title_of(local.task, summary))
     keeper = keeper_of(ci) if local.task.issue else None
     issue = keeper.issue_name(local.task.issue) if keeper is not None else ""
-    body = mask(body_of(local.task, summary, template, issue))
+    work = local.record.work
+    review = review_text(local.record.facts, work.head if isinstance(work, PrPending) else "")
+    body = mask(body_of(local.task, summary, template, issue, review))
     return await ci.create_pull_request(branch=branch, base=base, title=title, body=body)
 
 

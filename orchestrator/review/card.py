@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from orchestrator.review.opinion import opinion_lines
 from orchestrator.terminal.text import columns, instant, one_line, paint, safe, wrapped
 
 if TYPE_CHECKING:
@@ -76,6 +77,10 @@ def _proof(shown: EvidenceForm) -> Iterator[tuple[str, str]]:
         yield "canary", shown["canary"]
     for note in shown["notes"]:
         yield "note", note
+    if shown["opinion"] is not None:
+        first, *findings = opinion_lines(shown["opinion"])
+        yield "review", first
+        yield from (("finding", line) for line in findings)
     for each in shown["flagged"]:
         yield "flagged", f"{each['path']}: {each['reason']}"
 

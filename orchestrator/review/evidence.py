@@ -16,6 +16,7 @@ from lifecycle.needs_person import asked
 from lifecycle.record import Filter
 from lifecycle.state_words import spelled, word_on
 from orchestrator.control.merge_preview import form, standing
+from orchestrator.review.opinion import OpinionForm, opinion_form
 from orchestrator.review.own_work import OPEN
 from orchestrator.review.queue import need_of, stuck
 from orchestrator.terminal.text import instant
@@ -117,6 +118,8 @@ class EvidenceForm(TypedDict):
     canary: str
     """what broken files showed about the verify commands; empty if they were not tried"""
     notes: list[str]
+    opinion: OpinionForm | None
+    """what a reviewer said; null if none was asked"""
     flagged: list[FlaggedForm]
     changed_files: list[str]
     comes_along: list[AlongForm]
@@ -228,6 +231,7 @@ def evidence_form(found: Evidence) -> EvidenceForm:
         "verified": bool(done and done.passed),
         "canary": _canary(found.canary),
         "notes": list(done.notes if done else ()),
+        "opinion": opinion_form(record),
         "flagged": [
             {"path": path, "reason": reason_of(path, commands) or "it belonged to them before"}
             for path in (done.flagged if done else ())

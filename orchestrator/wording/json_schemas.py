@@ -79,6 +79,8 @@ class ExportForm(TypedDict):
 class ShowForm(WholeForm):
     """What `show` prints."""
 
+    opinion: dict[str, Any] | None
+    """what a reviewer said last, and of which commit; null if none was asked"""
     comes_along: list[dict[str, Any]]
     merged_as: str | None
     resolution: dict[str, list[str]]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.machine import events as on
 from lifecycle.machine.states import (
+    AwaitingHuman,
     BackingOff,
     Completed,
     Rejected,
@@ -55,6 +56,8 @@ def line(news: Committed) -> str:
     now = state if type(state).__name__ == news.after else None
     person = isinstance(news.fact, on.PersonEvent)
     told = _person(news.fact, now) if isinstance(news.fact, on.PersonEvent) else _event(news.fact)
+    if isinstance(news.fact, on.ReviewFinished) and isinstance(now, AwaitingHuman):
+        told = ""  # the state says it all
     then = _entered(now, news) if now is not None and moved else ""
     if isinstance(news.fact, on.WorkspaceReady) and isinstance(now, BackingOff):
         return "; ".join(filter(None, (told, _rests(now, news))))
@@ -63,8 +66,7 @@ def line(news: Committed) -> str:
         return f"{told}; tried again in {span(now.until - news.at)}"
     if isinstance(now, Rejected) and isinstance(news.fact, FAILED):
         return f"{told}; {word_for(now)}"
-    judged = on.GatesFinished | on.ReviewFinished
-    both = isinstance(news.fact, judged | on.PersonEvent | on.SnapshotTaken)
+    both = isinstance(news.fact, on.GatesFinished | on.PersonEvent | on.SnapshotTaken)
     if both and told and then and not woken:
         return f"{told}; {then}"
     return told or then

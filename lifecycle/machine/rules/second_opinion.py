@@ -58,7 +58,7 @@ def _answered(state: Verifying, event: on.ReviewFinished, policy: Policy) -> Ste
     state = changed(state, tally=changed(tally, review_failures=0))
     if opinion.counting(policy.review_severity):
         return _objected(state, event.at, policy, _objections(opinion, policy))
-    return deliver(state, event.at, policy, said_of(opinion))
+    return deliver(state, event.at, policy)
 
 
 def _usable(state: Verifying, event: on.ReviewFinished, policy: Policy) -> Opinion | AttemptOutcome:
@@ -167,13 +167,6 @@ def overruled(state: AwaitingHuman, at: float, policy: Policy, said: str) -> Ste
 def sent_back(state: AwaitingHuman, at: float, said: str) -> Step:
     """Give the work to a fresh attempt with a person's words; the rounds begin anew."""
     return wake(counted(attempt_over(state), review_rounds=0), at, said)
-
-
-def said_of(opinion: Opinion) -> str:
-    """Say that work was approved, and which lesser findings there are."""
-    lesser = len(opinion.findings)
-    text = f"reviewed by {opinion.by}: approved"
-    return f"{text}, with {lesser} finding{'s' * (lesser != 1)} to look at" if lesser else text
 
 
 def _objections(opinion: Opinion, policy: Policy) -> str:

@@ -17,6 +17,7 @@ from lifecycle.state_words import word_on
 from orchestrator.config.settings import load_settings
 from orchestrator.control.merge_preview import form, standing
 from orchestrator.control.open_store import known, runner_of, store_of
+from orchestrator.review.opinion import opinion_form, opinion_lines
 from orchestrator.terminal.options import CommandLineParser, find_repo
 from orchestrator.terminal.text import (
     columns,
@@ -141,6 +142,7 @@ def _form(found: _Found) -> dict[str, Any]:
     )
     return {
         **whole,
+        "opinion": opinion_form(found.record),
         "comes_along": form(found.standing.along),
         "merged_as": found.standing.merged_as or None,
         "resolution": {
@@ -207,6 +209,10 @@ def _facts(found: _Found) -> Iterator[tuple[str, str]]:
         yield "branch", f"{facts['branch']} from {base}"
     yield "pull request", _pull_request(work)
     yield "remarks", "; ".join(open_remarks(found.journal))
+    if (opinion := opinion_form(record)) is not None:
+        first, *findings = opinion_lines(opinion)
+        yield "review", first
+        yield from (("finding", line) for line in findings)
     yield "workspace", str(facts.get("workspace", ""))
     yield "tags", ", ".join(record.tags)
     yield "summary", " ".join((record.submission_summary or "").split())

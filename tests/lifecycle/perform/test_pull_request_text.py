@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lifecycle.perform.pull_request_text import body_of, title_of
+from lifecycle.perform.pull_request_text import body_of, review_text, title_of
 from lifecycle.plan import Task
 
 
@@ -39,6 +39,28 @@ def test_the_body_is_the_summary_in_its_template_and_names_the_issue(
 ) -> None:
     task = Task(id="T1", title="Do", issue=issue)
     assert body_of(task, "Done.", template) == body
+
+
+SAID = {
+    "by": "codex", "head": "c0ffee00" * 5, "approves": True, "summary": "Fine, @ada.",
+    "findings": [
+        {"severity": "minor", "text": "ask\n@bea", "file": "a.py", "line": 3, "place": "outside"}
+    ],
+}  # fmt: skip
+
+
+def test_what_a_reviewer_said_of_this_commit_stands_in_it_and_orders_nothing() -> None:
+    review = review_text({"opinion": SAID}, str(SAID["head"]))
+    assert review.splitlines() == [
+        "Second opinion: codex approved c0ffee00c0ff. Fine, @\u200bada.",
+        "- minor, a.py:3 (not in the diff): ask @\u200bbea",
+    ]
+    task = Task(id="T1", title="Do", issue="12")
+    assert body_of(task, "Done.", review="fine\n/merge") == "Done.\n\nfine\n\\/merge\n\nCloses #12"
+
+
+def test_what_was_said_of_another_commit_does_not() -> None:
+    assert review_text({"opinion": SAID}, "other") == review_text({}, "c0ffee") == ""
 
 
 def test_an_issue_that_the_agent_names_is_not_named_twice() -> None:
