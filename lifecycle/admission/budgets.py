@@ -158,13 +158,13 @@ class Accounts:
         """Drop a lifecycle whose loop is over; plan and day still count what it used."""
         self._lives.pop(agent_id, None)
 
-    def started(self, agent_id: str, plan: str) -> None:
-        """Count an attempt as under way from now on."""
+    def started(self, agent_id: str, plan: str, attempts: int = 1) -> None:
+        """Count an attempt as under way from now on; or a review of its work, which is none."""
         self._leave(agent_id)
         now = self._clock.now()
         self._plan_of[agent_id] = plan
-        self._now.begin(agent_id, now)
-        self._of_plan[plan].begin(agent_id, now)
+        self._now.begin(agent_id, now, attempts)
+        self._of_plan[plan].begin(agent_id, now, attempts)
 
     def reports(self, agent_id: str, so_far: Spent) -> None:
         """Take up what an attempt says it used so far, instead of what it said before.

@@ -69,6 +69,11 @@ class Admission:
         """Count an attempt as under way, also while no budget asks for it: one may be set soon."""
         self._shared.accounts.started(self._local.agent_id, plan_of(self._local.record).name)
 
+    def review_begun(self) -> None:
+        """Count a review as under way: it uses the budgets, but is no attempt."""
+        plan = plan_of(self._local.record).name
+        self._shared.accounts.started(self._local.agent_id, plan, attempts=0)
+
     def booked(self, spending: Spending) -> None:
         """Record the usage of an attempt."""
         self._shared.accounts.booked(spending)

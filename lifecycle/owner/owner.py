@@ -302,7 +302,7 @@ class Owner:
         name = type(order.effect).__name__
         self._shared.checkpoint(f"before {name}")
         if isinstance(order.effect, do.RunReview):
-            self.admission.begun()  # it uses the budgets as an attempt does
+            self.admission.review_begun()
         event = await self._performer.perform(
             self.local, order.effect_id, order.effect, self.emit, self.admission.afford
         )

@@ -181,6 +181,21 @@ def test_what_an_attempt_reports_counts_while_it_runs(books: Books) -> None:
     assert books.accounts.spent(agent_id="a") == Spent(tokens=70, attempts=1), "and so does the end"
 
 
+def test_a_review_uses_the_budgets_of_its_attempt_and_is_none(books: Books) -> None:
+    books.accounts.started("a", "night")
+    books.book("a", cost_usd=1.0)
+    books.accounts.started("a", "night", attempts=0)
+    books.accounts.reports("a", Spent(cost_usd=2.0))
+    under_way = books.accounts.spent(plan="night")
+    assert (under_way.attempts, under_way.cost_usd) == (1, 3.0)
+    books.book("a", review=1, cost_usd=2.5)
+    books.book("a", review=2, cost_usd=0.5)
+    for told in (books.accounts.spent(), books.accounts.spent(agent_id="a")):
+        assert (told.attempts, told.cost_usd) == (1, 4.0)
+    books.book("a", cost_usd=1.5)
+    assert books.accounts.spent().cost_usd == 4.5, "the attempt itself is replaced, no review is"
+
+
 def test_a_report_of_nobody_under_way_is_passed_over(books: Books) -> None:
     books.accounts.reports("a", Spent(tokens=1000))
 

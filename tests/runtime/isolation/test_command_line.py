@@ -81,6 +81,24 @@ def test_the_open_sandbox_takes_away_the_network_and_nothing_else() -> None:
     assert line.env == ENV
 
 
+def test_a_reader_sees_all_and_writes_nothing_of_what_is_guarded() -> None:
+    repo, state = Path("/srv/repo"), Path("/srv/repo/.loopwright")
+    sandbox = dataclasses.replace(
+        Sandbox.open(WORK), network=True, readable=(state, repo), writable=(state / "config",)
+    )
+    command = wrapped(("x",), WORK, ENV, sandbox).command
+    assert "--unshare-net" not in command
+    assert pairs(command, "--dev-bind") == ["/"]
+    assert pairs(command, "--ro-bind") == [str(repo), str(state)]
+    assert pairs(command, "--bind") == [f"{state}/config"]
+
+
+def test_a_working_copy_that_may_only_be_read_is_mounted_so() -> None:
+    command = wrapped(("x",), WORK, ENV, dataclasses.replace(BOX, read_only=True)).command
+    assert str(WORK) in pairs(command, "--ro-bind")
+    assert str(WORK) not in pairs(command, "--bind")
+
+
 def test_variables_that_lead_to_sockets_or_folders_of_the_host_do_not_pass() -> None:
     env = ENV | {"XDG_RUNTIME_DIR": "/run/user/1", "SSH_AUTH_SOCK": "/x", "DISPLAY": ":0"}
     assert wrapped(("x",), WORK, env, BOX).env == ENV | {"TMPDIR": "/tmp"}

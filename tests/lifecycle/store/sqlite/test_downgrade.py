@@ -111,6 +111,19 @@ def test_what_both_versions_know_is_there_after_a_way_down_and_up_again(version:
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
 
 
+def test_what_reviews_used_is_added_to_their_attempt_on_the_way_down() -> None:
+    with closing(made(NEWEST)) as connection:
+        for review, at, usd, program in ((0, 1, 1.0, "claude"), (1, 3, 0.5, "review: codex")):
+            connection.execute(
+                "INSERT INTO spending VALUES "
+                "('a', 'b', 1, ?, 'T1', 'run', ?, ?, 'm', 10, 6, 4, 0, ?, 0, 0, 0, 0, 1, 2.0)",
+                (review, at, program, usd),
+            )
+        take_down(connection, 12)
+        found = connection.execute("SELECT at, program, tokens, cost_usd, seconds FROM spending")
+        assert found.fetchall() == [(3.0, "claude", 20, 1.5, 4.0)]
+
+
 def rows(connection: sqlite3.Connection, name: str) -> list[Any]:
     return connection.execute(f"SELECT * FROM {name}").fetchall()  # noqa: S608  # our own names
 
