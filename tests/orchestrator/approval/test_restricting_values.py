@@ -147,7 +147,7 @@ def test_each_value_of_a_plan_is_a_cell_of_its_own_and_new_ones_are_held() -> No
     held = {cell.split(".")[3] for cell in cells if cell.startswith("p.toml#tasks.T%2E1.")}
     assert held == {
         *("verify", "setup", "agent", "type", "base", "budget", "max_retries", "issue", "label"),
-        "novel",
+        *("review_by", "source", "novel"),
     }
     assert set(Task.model_fields) >= FREE_OF_TASK
     assert {f"p.toml#agents.a%2Eb.{name}.V" for name in Agent.model_fields} < set(cells)
