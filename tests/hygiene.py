@@ -136,7 +136,7 @@ def clean_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _own_surroundings(clean_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Cut the test off from the settings of the user who runs it."""
     for name in tuple(os.environ):
-        if name.startswith(("GIT_", "XDG_", "LOOPWRIGHT_")):
+        if name.startswith(("GIT_", "XDG_", "LOOPWRIGHT_", "OTEL_", "TRACEPARENT")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(clean_home))
     # A runner that serves keeps its token there; made only where one does.

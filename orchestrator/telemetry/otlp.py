@@ -17,6 +17,7 @@ from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
+from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.trace import (
     NonRecordingSpan,
     SpanContext,
@@ -109,7 +110,10 @@ class OtlpSender:
             self._ids.trace, self._ids.span = each.trace, each.id
             parent = None
             if each.parent is not None:
-                flags = TraceFlags(TraceFlags.SAMPLED)
+                # As it is decided for the whole trace, whose first span comes last.
+                asked = self._tracers.sampler.should_sample(None, each.trace, each.name)
+                taken = asked.decision is Decision.RECORD_AND_SAMPLE
+                flags = TraceFlags(TraceFlags.SAMPLED if taken else TraceFlags.DEFAULT)
                 whose = SpanContext(each.trace, each.parent, is_remote=False, trace_flags=flags)
                 parent = set_span_in_context(NonRecordingSpan(whose))
             span = self._tracer.start_span(

@@ -16,6 +16,8 @@ from lifecycle.machine.states import TERMINAL, WAITS, Completed, Reason, Rejecte
 from lifecycle.state_words import spelled, word_on
 
 if TYPE_CHECKING:
+    from lifecycle.machine.events import AgentReport
+    from lifecycle.machine.states import State
     from lifecycle.record import AgentLifecycle, AttemptRow
     from lifecycle.reporting import Committed
 
@@ -107,6 +109,8 @@ def of_decision(news: Committed, since: float, row: AttemptRow | None) -> Told:
             told += _lifecycle(record, news.after, news.at)
     if isinstance(news.fact, on.GatesFinished) and news.before == "Verifying" and row is not None:
         told += _gates(record, news.fact, row)
+    if isinstance(news.fact, on.ReviewFinished) and news.fact.program and row is not None:
+        told += _review(record, news.fact, row)
     if row is not None and _concludes(news, row):
         told += _attempt(record, row, news.at)
     return told
@@ -119,9 +123,16 @@ def _concludes(news: Committed, row: AttemptRow) -> bool:
         return False
     if isinstance(fact, on.SnapshotTaken):
         return news.before == "Capturing" and news.after not in {"Capturing", "Verifying"}
-    if isinstance(fact, on.GatesFinished):
-        return news.before == "Verifying" and news.after != "Verifying" and not fact.asks
+    if isinstance(fact, (on.GatesFinished, on.ReviewFinished)):
+        moved = news.before == "Verifying" != news.after
+        return moved and not _comes_back(news.record.work)
     return isinstance(fact, on.RunnerRestarted) and row.outcome == "interrupted"
+
+
+def _comes_back(work: State | None) -> bool:
+    """Tell whether gates or reviewers are asked once more before there is a verdict."""
+    inner = work.inner if isinstance(work, Suspended) else work
+    return getattr(inner, "verify", None) is not None
 
 
 def _lifecycle(record: AgentLifecycle, after: str, at: float) -> Told:
@@ -188,10 +199,35 @@ def _gates(record: AgentLifecycle, fact: on.GatesFinished, row: AttemptRow) -> T
     return Told(tuple(spans), tuple(measurements))
 
 
+def _review(record: AgentLifecycle, fact: on.ReviewFinished, row: AttemptRow) -> Told:
+    """Return the process of a reviewer, which ended with the fact."""
+    said, program = fact.opinion, _program(fact.program, fact.report)
+    failed = "" if said is not None else str(fact.outcome.ended) if fact.outcome else "error"
+    span = Span(
+        trace=trace_id(record),
+        id=span_id(record, "review", row.spawn_id, repr(fact.at)),
+        parent=attempt_span(record, row.spawn_id),
+        name=f"invoke_agent reviewer of {record.agent_id}",
+        began=fact.at - fact.seconds,
+        ended=fact.at,
+        attributes={
+            **_whose(record),
+            "gen_ai.agent.name": f"reviewer of {record.agent_id}",
+            **program,
+            **_told(fact.report),
+            "loopwright.attempt": row.attempt,
+            **({} if said is None else {"loopwright.review.approves": said.approves}),
+        },
+        failed=failed,
+    )
+    return Told((span,), _measured(program, fact.report, fact.seconds, failed))
+
+
 def _attempt(record: AgentLifecycle, row: AttemptRow, at: float) -> Told:
     """Return one process of an attempt, from its start to the verdict on what it left."""
     failed = "" if row.outcome in _WELL else row.outcome
-    program, used = _program(record, row), _used(row)
+    chosen = row.program or str(record.facts.get("agent", {}).get("adapter") or "command")
+    program = _program(chosen, row.report)
     span = Span(
         trace=trace_id(record),
         id=attempt_span(record, row.spawn_id),
@@ -202,8 +238,7 @@ def _attempt(record: AgentLifecycle, row: AttemptRow, at: float) -> Told:
         attributes={
             **_whose(record),
             **program,
-            **{f"gen_ai.usage.{kind}_tokens": number for kind, number in used.items()},
-            **_told(row),
+            **_told(row.report),
             "loopwright.attempt": row.attempt,
             "loopwright.attempt.outcome": row.outcome,
             "loopwright.attempt.commits": row.commits,
@@ -211,20 +246,25 @@ def _attempt(record: AgentLifecycle, row: AttemptRow, at: float) -> Told:
         },
         failed=failed,
     )
-    kinds = {kind: number for kind, number in used.items() if kind in {"input", "output"}}
+    worked = max((row.ended_at or at) - row.started_at, 0.0)
+    return Told((span,), _measured(program, row.report, worked, failed))
+
+
+def _measured(
+    program: Attributes, report: AgentReport | None, seconds: float, failed: str
+) -> tuple[Measurement, ...]:
+    """Return what one process used."""
+    used = _used(report)
+    kinds = [(kind, used[kind]) for kind in ("input", "output") if kind in used]
     ended = {"error.type": failed} if failed else {}
-    measurements = [
-        *(
-            Measurement(TOKENS, number, {**program, "gen_ai.token.type": kind})
-            for kind, number in kinds.items()
-        ),
-        Measurement(
-            DURATION, max((row.ended_at or at) - row.started_at, 0.0), {**program, **ended}
-        ),
-    ]
-    if row.report is not None and row.report.cost_usd is not None:
-        measurements.append(Measurement(COST, row.report.cost_usd, program))
-    return Told((span,), tuple(measurements))
+    tokens = (
+        Measurement(TOKENS, number, {**program, "gen_ai.token.type": kind})
+        for kind, number in kinds
+    )
+    took = Measurement(DURATION, seconds, {**program, **ended})
+    if report is None or report.cost_usd is None:
+        return (*tokens, took)
+    return (*tokens, took, Measurement(COST, report.cost_usd, program))
 
 
 def _whose(record: AgentLifecycle) -> dict[str, Value]:
@@ -235,11 +275,10 @@ def _whose(record: AgentLifecycle) -> dict[str, Value]:
     }
 
 
-def _program(record: AgentLifecycle, row: AttemptRow) -> dict[str, Value]:
+def _program(chosen: str, report: AgentReport | None) -> dict[str, Value]:
     """Name program and model: NAME or NAME:MODEL is asked for, the program says what answered."""
-    chosen = row.program or str(record.facts.get("agent", {}).get("adapter") or "command")
     name, _, asked = chosen.partition(":")
-    answered = row.report.model if row.report is not None else ""
+    answered = report.model if report is not None else ""
     named: dict[str, Value] = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.provider.name": PROVIDERS.get(name, name),
@@ -251,26 +290,27 @@ def _program(record: AgentLifecycle, row: AttemptRow) -> dict[str, Value]:
     return named
 
 
-def _used(row: AttemptRow) -> dict[str, int]:
+def _used(report: AgentReport | None) -> dict[str, int]:
     """Return the tokens of one process by kind; empty where its program tells none."""
-    told = row.report
-    if told is None or told.tokens is None:
+    if report is None or report.tokens is None:
         return {}
     return {
         # With what came from a cache, as the conventions count; programs differ in that.
-        "input": max(told.input_tokens, told.tokens - told.output_tokens),
-        "output": told.output_tokens,
-        "cache_read.input": told.cached_tokens,
+        "input": max(report.input_tokens, report.tokens - report.output_tokens),
+        "output": report.output_tokens,
+        "cache_read.input": report.cached_tokens,
     }
 
 
-def _told(row: AttemptRow) -> dict[str, Value]:
-    told = row.report
-    if told is None:
+def _told(report: AgentReport | None) -> dict[str, Value]:
+    """Return what a program told of one process of it."""
+    if report is None:
         return {}
-    more: dict[str, Value] = {}
-    if told.session_id:
-        more["gen_ai.conversation.id"] = told.session_id
-    if told.cost_usd is not None:
-        more["loopwright.cost_usd"] = told.cost_usd
+    more: dict[str, Value] = {
+        f"gen_ai.usage.{kind}_tokens": number for kind, number in _used(report).items()
+    }
+    if report.session_id:
+        more["gen_ai.conversation.id"] = report.session_id
+    if report.cost_usd is not None:
+        more["loopwright.cost_usd"] = report.cost_usd
     return more

@@ -15,6 +15,7 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 
 from orchestrator.telemetry import otlp, requirements
+from tests.lifecycle.attempt.reviewing import APPROVES, REJECTS, reviewer
 from tests.orchestrator.loopkit import ASK, DONE, SETTINGS, World
 from tests.orchestrator.telemetry.collector import collector
 from tests.waiting import PATIENCE
@@ -75,6 +76,35 @@ def test_a_lifecycle_is_one_trace_of_its_attempts_gates_and_waits(
         assert root.began <= inner.began <= inner.ended <= root.ended
     told = (world.folder / "traceparents").read_text().split()
     assert told == [f"00-{each.trace}-{each.id}-01" for each in (first, second)]
+
+
+def test_a_reviewer_is_a_span_below_the_attempt_and_its_verdict_ends_that(
+    world: World, receiving: Collector
+) -> None:
+    first = f"seen = pathlib.Path({str(world.folder / 'seen')!r})\nif not seen.exists():\n"
+    body = f"{first}    seen.touch()\n    {REJECTS}\nelse:\n    {APPROVES}\n"
+    world.settings(f"{ON}review_by = {json.dumps(reviewer(world.folder, body))}\n")
+    steps = [{"append": {"path": "x.txt", "text": "x\n"}}, {"commit": "x"}, DONE]
+    world.call("run", "Work", "--command", world.script("agent", steps), "--verify", "true")
+    sent_back, approved = receiving.named("invoke_agent agent-T001")
+    no, yes = receiving.named("invoke_agent reviewer of agent-T001")
+    assert [no.parent, yes.parent] == [sent_back.id, approved.id]
+    assert [each.attributes["loopwright.review.approves"] for each in (no, yes)] == [False, True]
+    assert sent_back.attributes["loopwright.attempt.outcome"] == "review_findings"
+    assert (sent_back.failed, approved.failed) == (True, False)
+    assert no.began < no.ended <= sent_back.ended
+    assert len(receiving.named("lifecycle T001")) == 1
+
+
+def test_a_sampler_takes_whole_lifecycles(
+    world: World, receiving: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio")
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", "0")
+    world.settings(ON)
+    world.call("run", "Work", "--command", world.script("agent", [DONE]), "--verify", "true")
+    assert receiving.spans == []
+    assert receiving.metrics["loopwright.lifecycle.ends"] == [({"loopwright.state": "done"}, 1)]
 
 
 def test_metrics_and_resource_say_whose_they_are(world: World, receiving: Collector) -> None:
