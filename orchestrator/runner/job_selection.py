@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from lifecycle.store.sqlite.store import SqliteStore
 
 _UNFINISHED_DRAFT = (
-    "Note: a draft of a plan was not finished; `loopwright plan` begins anew, or `loopwright "
+    "Note: a draft of a plan was not finished; `loopwright plan` begins another, or `loopwright "
     "reject {}` removes it"
 )
 _NOT_OVER = (AgentState.QUEUED, AgentState.RUNNING, AgentState.COMPLETED)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from lifecycle.errors import LifecycleError, PlanError
+from lifecycle.errors import LifecycleError
 from lifecycle.machine import events as on
 from lifecycle.machine.states import Queued, Suspended
 from orchestrator.approval.restricting_values import name_of
 from orchestrator.config.plans import agent_for, load_plan
+from orchestrator.errors import OrchestratorError
 from orchestrator.runner.job_selection import of_plan, within_budgets
 from orchestrator.runner.workload import PlanChanges
 from runtime.errors import RuntimeFault
@@ -36,6 +37,8 @@ NEW, CHANGED, OUT = "new", "changed", "taken out"
 BEGUN = "changed, but has begun and goes on as it was"
 LEFT = "not in the plan any more, but has begun and goes on"
 PAUSED = "new, but paused by a person"
+_TOLD = (LifecycleError, OrchestratorError, RuntimeFault, OSError)
+"""What goes wrong in a way that people can do something about."""
 _State = tuple[tuple[int, int, int] | None, frozenset[str]]
 
 
@@ -97,7 +100,7 @@ class PlanReload:
             changes = changes_of(self._plan, plan, settings)
             jobs = await of_plan(self._engine, plan, settings, damaged)
             within_budgets(self._engine, jobs.values(), (), settings, None)
-        except (PlanError, RuntimeFault) as problem:
+        except _TOLD as problem:
             loops.note(f"{problem}; the plan as it was read before goes on")
             return
         finally:
@@ -108,7 +111,7 @@ class PlanReload:
             async for task_id, what in self._applied(changes, jobs.values(), loops):
                 told.setdefault(what, []).append(task_id)
             await loops.plan_read(plan.name, changes)
-        except LifecycleError as problem:
+        except _TOLD as problem:
             loops.note(f"{self._path.name}: {problem}")
         if text := "; ".join(f"{some_of(ids)}: {what}" for what, ids in told.items() if what):
             loops.note(f"{self._path.name} was read again: {text}")
@@ -122,10 +125,10 @@ class PlanReload:
             out = await self._withdrawn(task_id, loops, keeps_words=False)
             yield task_id, OUT if out else LEFT if self._runs(task_id) else ""
         for task_id in changes.changed:
-            anew = await self._withdrawn(task_id, loops, keeps_words=True)
-            if anew and task_id in of_task:
+            again = await self._withdrawn(task_id, loops, keeps_words=True)
+            if again and task_id in of_task:
                 loops.start(of_task[task_id])
-            yield task_id, CHANGED if anew else BEGUN if self._runs(task_id) else ""
+            yield task_id, CHANGED if again else BEGUN if self._runs(task_id) else ""
         for task_id in changes.added:
             if (job := of_task.get(task_id)) is not None:
                 record = await self._engine.shared.store.get(job.agent.agent_id)
@@ -142,12 +145,12 @@ class PlanReload:
 
         Its record goes, as nothing was done: unless a person's words to it are to be kept.
         """
-        store = self._engine.shared.store
-        record = await self._engine.shared.base_commits.of_task(task_id)
-        if record is None or not isinstance(record.work, Queued):
-            return record is None
-        if not self._engine.shared.one_machine:
-            return False  # another one may take it this moment
+        shared, store = self._engine.shared, self._engine.shared.store
+        record = await shared.base_commits.of_task(task_id)
+        if record is None:
+            return task_id not in shared.completed  # else it was accepted long ago
+        if not isinstance(record.work, Queued) or not shared.one_machine:
+            return False  # of several machines another one may take it this moment
         agent_id = record.agent_id
         ran = await loops.stop(agent_id)
         record = await store.get(agent_id)

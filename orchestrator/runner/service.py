@@ -121,6 +121,8 @@ class Service:
             if not await self._was_retired(job):
                 self.start(job)
         reading = None if work.reload is None else asyncio.create_task(work.reload.watch(self))
+        if reading is not None:
+            reading.add_done_callback(self._reads_no_more)
         try:
             if work.stays:
                 await self._told_to_end()
@@ -299,6 +301,12 @@ class Service:
             self.supervisor.shutdown("cancelled")
             await self._all_ended()
             raise
+
+    def _reads_no_more(self, reading: asyncio.Task[None]) -> None:
+        problem = None if reading.cancelled() else reading.exception()
+        if problem is not None:
+            told = f"{type(problem).__name__}: {problem}"
+            self.note(f"the plan is not read again any more, by a defect of loopwright: {told}")
 
     async def _run_out(self, reload: ReadsAgain) -> None:
         """Return once no loop is left, and the plan as it is then has nothing more to run."""
