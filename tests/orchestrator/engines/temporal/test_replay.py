@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import grimp
 import pytest
 from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
@@ -22,12 +21,13 @@ from temporalio.worker import Replayer
 from orchestrator.engines.temporal import hosts
 from orchestrator.engines.temporal.payloads import CONVERTER, MOST_BYTES
 from orchestrator.engines.temporal.workflow import LifecycleWorkflow
+from tests.orchestrator.engines.temporal import surface
+from tests.orchestrator.engines.temporal.surface import PACKAGES, WORKFLOW, imported
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-HISTORIES = sorted(Path(__file__).with_name("histories").glob("*.json"))
-PACKAGES = ("lifecycle", "runtime", "ci", "communication", "templates", "orchestrator")
+HISTORIES = sorted(Path(__file__).with_name("histories").glob("run-*.json"))
 MOST_EVENTS, MOST_HISTORY_BYTES = 100, 100_000
 """In the history of one attempt."""
 
@@ -62,8 +62,7 @@ def test_the_history_of_an_attempt_is_small(history: WorkflowHistory) -> None:
 
 
 def test_what_passes_the_sandbox_is_what_the_workflow_imports() -> None:
-    graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True)
-    used = graph.find_upstream_modules("orchestrator.engines.temporal.workflow")
+    used = imported() - {WORKFLOW}
     passed = [each for each in hosts.PASSED_THROUGH if each.partition(".")[0] in PACKAGES]
 
     def covers(entry: str, module: str) -> bool:
@@ -71,3 +70,26 @@ def test_what_passes_the_sandbox_is_what_the_workflow_imports() -> None:
 
     assert [each for each in used if not any(covers(entry, each) for entry in passed)] == []
     assert [entry for entry in passed if not any(covers(entry, each) for each in used)] == []
+
+
+def test_a_changed_surface_has_a_decision() -> None:
+    """Histories show a few ways of many: whoever changes what workflows import decides on all."""
+    noted, now = surface.recorded(), surface.surface()
+    before = noted["modules"]
+    changed = sorted(name for name in {**now, **before} if now.get(name) != before.get(name))
+    assert changed == [], f"what becomes of those that run? {surface.__doc__}"
+    assert noted["decision"] in surface.DECISIONS
+
+
+@pytest.mark.parametrize(
+    ("source", "same"),
+    [
+        ('"""Another text."""\n\n\ndef one():\n    return 1  # as ever\n', True),
+        ('"""Text."""\n\ndef one():\n    """Say more."""\n    return 1\n', True),
+        ('"""Text."""\n\n\ndef one():\n    return 2\n', False),
+        ('"""Text."""\n\n\ndef one():\n    return "# 1"\n', False),
+    ],
+)
+def test_texts_about_a_module_are_not_what_it_does(source: str, *, same: bool) -> None:
+    before = '"""Text."""\n\n\ndef one():\n    return 1\n'
+    assert (surface.hash_of(source) == surface.hash_of(before)) is same
