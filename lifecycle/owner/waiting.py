@@ -169,7 +169,9 @@ class WaitPolling:
         """Poll from time to time while the state is a wait."""
         self._have_watched(None if draining else self._watch_for(self._state()))
         state = self._state()
-        asked_after = self._watched is not None and isinstance(state, PrPending)
+        ci = self._shared.ci
+        looks = ci is not None and ci.looks and self._watched is not None
+        asked_after = looks and isinstance(state, PrPending)
         rests = isinstance(state, (Blocked, PrPending)) and not draining and not asked_after
         if not rests or self._busy():
             self._cancel()
@@ -200,9 +202,9 @@ class WaitPolling:
             await asyncio.gather(look, return_exceptions=True)
 
     def _have_watched(self, watch: CIWatch | None) -> None:
-        """Tell the provider what is waited for, if it asks by itself and that has changed."""
+        """Tell the provider what is waited for, if that has changed."""
         ci = self._shared.ci
-        if ci is None or not ci.looks or watch == self._watched:
+        if ci is None or watch == self._watched:
             return
         if self._unwatch is not None:
             self._unwatch()

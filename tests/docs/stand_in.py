@@ -48,7 +48,11 @@ def found_as_claude(folder: Path, stories: Mapping[str, object]) -> dict[str, st
     program.write_text(PROGRAM.format(stories=folder / "stories"))
     program.chmod(0o755)
     path = f"{program.parent}:{BIN}:{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, "LOOPWRIGHT_PORT": "0"}  # 4747 may be taken here
+    home = folder / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text("[user]\nname = Ada\nemail = ada@example.org\n")
+    # 4747 may be taken here.
+    return {**os.environ, "HOME": str(home), "PATH": path, "LOOPWRIGHT_PORT": "0"}
 
 
 def works(files: Mapping[str, str], summary: str) -> list[object]:

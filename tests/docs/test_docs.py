@@ -109,13 +109,31 @@ def test_the_plan_of_the_examples_can_be_run() -> None:
     assert [task.id for task in plan.tasks] == ["model", "store", "serve"]
 
 
-def test_the_breakpoint_in_the_readme_is_one() -> None:
-    block = re.search(
-        r"```json\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), flags=re.DOTALL
-    )
+def test_the_breakpoint_in_the_reference_is_one() -> None:
+    page = (ROOT / "docs" / "reference" / "communications.md").read_text("utf-8")
+    block = re.search(r"```json\n(.*?)```", page, flags=re.DOTALL)
     assert block is not None
     reading = Document(json.loads(block[1])).reading("agent-T001", task_id="T001")
     assert reading.kind is ReadingKind.SIGNAL
+
+
+def test_the_readme_is_short_and_each_promise_in_it_names_a_test_that_exists() -> None:
+    page = (ROOT / "README.md").read_text("utf-8")
+    assert page.count("\n") < 150
+    promises = page.split("## What you can rely on")[1].split("\n## ")[0]
+    rows = re.findall(
+        r"^\| (?!promise|---)(.+) \| `(tests/\S+)::(\w+)` \|$", promises, re.MULTILINE
+    )
+    assert len(rows) == promises.count("\n|") - 2 > 10
+    for promise, file, name in rows:
+        assert f"def {name}(" in (ROOT / file).read_text("utf-8"), promise
+
+
+def test_the_plan_in_the_readme_can_be_run(tmp_path: Path) -> None:
+    page = (ROOT / "README.md").read_text("utf-8")
+    plan = tmp_path / "plan.toml"
+    plan.write_text(re.findall(r"```toml\n(.*?)```", page, re.DOTALL)[0])
+    assert [task.id for task in load_plan(plan).tasks] == ["model", "export"]
 
 
 def test_the_page_of_budgets_says_of_each_program_what_its_adapter_does() -> None:
