@@ -171,7 +171,8 @@ _ALL = (
             ends_work=True,
         ),
         "accept",
-        _options(_option("--expect-head", "head"), _option("--why", "why")),
+        # Also an empty one is handed on, to be refused: without it anything would be merged.
+        _options(lambda said: [f"--expect-head={said['head']}"], _option("--why", "why")),
         ("task",),
         decides=True,
     ),

@@ -120,6 +120,7 @@ async def test_with_leave_to_decide_only_what_was_seen_is_merged(worked: World) 
         assert head[:12] in diff.splitlines()[0]
         moved = await _refused(client, "accept", task="D", head="0" * 12)
         assert head[:7] in moved
+        assert "not the id of a commit" in await _refused(client, "accept", task="D", head="")
         assert not (worked.repo / "a.txt").exists()
         await _call(client, "accept", task="D", head=head[:12], why="it is right")
         assert (worked.repo / "a.txt").read_text() == "one\n"
