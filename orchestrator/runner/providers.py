@@ -25,6 +25,7 @@ from ci.webhooks.receiver import secrets_of
 from lifecycle.clock import SystemClock
 from orchestrator.config.known_secrets import learning
 from orchestrator.errors import ConfigError
+from orchestrator.tasks.ticked_files import TickedFiles
 from runtime.async_subprocess import run_to_end
 from runtime.masking.masker import Masker
 from runtime.remote.remote import GitRemote, url_of
@@ -246,6 +247,7 @@ def _remote(inputs: ProviderInputs, url: str | None) -> GitRemote:
         url=url,
         environ=inputs.environ,
         timeout=settings.push_timeout,
+        own_edits=TickedFiles(inputs.repo),
     )
 
 

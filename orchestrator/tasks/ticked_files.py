@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,14 +42,16 @@ class TickedFiles:
     ) -> AsyncIterator[None]:
         """Take the ticks out of these files, and make them again in what is there then."""
         found = await self._ticks(folder, names, committed)
-        if not found:
-            yield
-            return
-        await asyncio.to_thread(self._take_out, folder, found)
         try:
+            if found:
+                # What cannot be written, as on a full disk, stays: then git refuses the merge.
+                with suppress(OSError):
+                    await asyncio.to_thread(self._take_out, folder, found)
             yield
         finally:
-            await asyncio.to_thread(self.make_again)
+            if found:
+                with suppress(OSError):  # noted, and made again by the next runner
+                    await asyncio.to_thread(self.make_again)
 
     async def are_all(
         self,

@@ -19,7 +19,7 @@ from lifecycle.record import AgentState, Filter, mark_of
 from orchestrator.tasks.found import edited, file_and_key
 from orchestrator.tasks.sources import form_of, scheme_of, text_of
 from orchestrator.terminal.text import one_line, stamp
-from runtime.private_files import write_whole
+from runtime.private_files import make_private, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,8 +117,9 @@ def tick_in(path: Path, key: str, when: str) -> int:
 @contextmanager
 def alone(repo: Path) -> Iterator[None]:
     """Keep other processes that tick away from the files, until the block ends."""
-    path = Paths.of(repo).root / _LOCK
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    folder = Paths.of(repo).root
+    make_private(folder)
+    descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

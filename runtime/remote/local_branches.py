@@ -5,11 +5,16 @@ Must not lose a commit: what a branch leaves behind is kept under a saved ref.
 
 from __future__ import annotations
 
+import os
+from functools import partial
+
 from runtime.branches import BranchManager
 from runtime.errors import BranchError
 from runtime.git.ownership import SAVED_REFS
 from runtime.workspaces.status import Checkout
 
+_CHANGED = b" M "
+"""Of a file that was changed and not staged, in git's status."""
 _HEADS, _AGENT = "refs/heads/", "agent/"
 IN_USE = (
     "{branch} is checked out at {folder} with changes of its own, so it was not moved to {commit}, "
@@ -58,9 +63,15 @@ class LocalBranches(BranchManager):
         return both and await self._contains(commit, other)
 
     async def _is_dirty(self, branch: str) -> bool:
+        """Tell whether its checkout has changes of the user's."""
         place = self._checked_out_at(branch)
         if place is None or place.root is None:
             return False
         asked = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no")
         env = Checkout(place.git_dir, place.root).env
-        return bool((await self._git.run(*asked, cwd=place.root, env=env)).stdout)
+        told = (await self._git.run(*asked, cwd=place.root, env=env)).stdout.split(b"\0")[:-1]
+        if not told or any(not line.startswith(_CHANGED) for line in told):
+            return bool(told)
+        names = [os.fsdecode(line.removeprefix(_CHANGED)) for line in told]
+        head = await self.head(branch) or ""
+        return not await self._own_edits.are_all(place.root, names, partial(self._content, head))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from runtime.git.command import GitResult
     from runtime.git.safe_view import RepositoryLocation
+    from runtime.own_edits import OwnEdits
     from runtime.remote.address import Address
 
 
@@ -177,13 +178,14 @@ class GitRemote:
         environ: Mapping[str, str],
         git: Git | None = None,
         timeout: float = TIMEOUT,
+        own_edits: OwnEdits | None = None,
     ) -> None:
         """An unsupported address is reported by the methods that need it, not here."""
         self._repo = repo.resolve()
         self._git = git or Git(environ, home=self._repo / STATE_FOLDER / "git")
         self._environ = dict(environ)
         self._timeout = timeout
-        self._branches = LocalBranches(self._repo, git=self._git)
+        self._branches = LocalBranches(self._repo, git=self._git, own_edits=own_edits)
         self._fetching: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._address: Address | None = None
         self._unfit = NO_ADDRESS.format(name=name)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from orchestrator.tasks.ticked_files import TickedFiles
+from runtime.remote.local_branches import LocalBranches
 from tests.orchestrator.loopkit import DONE, SETTINGS, until
 from tests.orchestrator.tasks.test_lists import PRD
 
@@ -116,6 +117,26 @@ def test_a_kill_at_any_moment_of_an_accept_loses_no_tick(world: World, place: st
     assert killed.process.returncode == -signal.SIGKILL, killed.err
     world.call("up", "--no-server", code=None)
     world.call("accept", "US-002")
+    assert prd.read_text() == PRD.replace("[ ]", "[x]")
+
+
+def test_a_tick_does_not_keep_the_base_from_following_the_remote(world: World) -> None:
+    prd = listed(world, [DONE])
+    before = world.git("rev-parse", "HEAD")
+    prd.write_text(PRD.replace("[ ] a badge", "[x] a badge"))
+    world.git("commit", "-qam", "Merged there")
+    merged = world.git("rev-parse", "HEAD")
+    world.git("reset", "-q", "--hard", before)
+    branches = LocalBranches(world.repo, own_edits=TickedFiles(world.repo.resolve()))
+    ticked = PRD.replace("[ ] the column", "[x] the column")
+    prd.write_text(ticked + "mine\n")
+    assert not asyncio.run(branches.forward("main", merged))
+    prd.write_text(ticked)
+    world.git("add", "PRD.md")
+    assert not asyncio.run(branches.forward("main", merged)), "what is staged is the user's"
+    world.git("reset", "-q")
+    assert asyncio.run(branches.forward("main", merged))
+    assert world.git("rev-parse", "HEAD") == merged
     assert prd.read_text() == PRD.replace("[ ]", "[x]")
 
 
