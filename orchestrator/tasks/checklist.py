@@ -85,6 +85,12 @@ class _Entry:
     section: str = ""
     after: tuple[str, ...] = ()
 
+    @property
+    def is_done(self) -> bool:
+        """Whether its own box is ticked; of a heading, whether all are."""
+        own = self.boxes[:1] if self.boxes[0].line == self.line else self.boxes
+        return all(box.ticked for box in own)
+
 
 def fits(name: str, text: str) -> bool:
     """Tell whether a file is Markdown with a box."""
@@ -107,7 +113,7 @@ def read(text: str, where: str) -> FoundTasks:
             acceptance=tuple(each.acceptance),
             depends_on=tuple(_waits(each.after, known)) or order.get(key, ()),
             tags=tuple(word for word in each.markers if word != "P"),
-            left_out="done" if all(box.ticked for box in each.boxes) else "",
+            left_out="done" if each.is_done else "",
         )
         for each, key in zip(entries, keys, strict=True)
     )

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from orchestrator.tasks.found import FoundTask, FoundTasks
 
 
+DEFERRED = "deferred"
+WAITING = "waiting for deferred ones"
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedTasks:
     """A plan that was made of a list, and what there is to say about it."""
@@ -60,6 +64,8 @@ def plan_of(  # noqa: PLR0913  # the last by name
         open_ones.sort(key=lambda each: last if each.priority is None else each.priority)
     waits = _waits(open_ones, in_order=in_order, by_priority=found.by_priority)
     closed = {each.key for each in found.tasks if each.left_out}
+    held = _held(found.tasks, waits)
+    open_ones = [each for each in open_ones if each.key not in held]
     tasks = []
     for each in open_ones:
         needed = waits[each.key]
@@ -78,8 +84,20 @@ def plan_of(  # noqa: PLR0913  # the last by name
     for each in found.tasks:
         if each.left_out:
             left_out[each.left_out] = left_out.get(each.left_out, 0) + 1
+    if held:
+        left_out[WAITING] = len(held)
     lines = {ids[each.key]: each.line for each in open_ones}
     return PlannedTasks(plan, found.form, left_out, found.branch, lines)
+
+
+def _held(tasks: Sequence[FoundTask], waits: Mapping[str, tuple[str, ...]]) -> set[str]:
+    """Return the keys of the open tasks that wait for one which is put off, also by others."""
+    held = {each.key for each in tasks if each.left_out == DEFERRED}
+    first, count = set(held), -1
+    while len(held) != count:
+        count = len(held)
+        held |= {key for key, needed in waits.items() if held.intersection(needed)}
+    return held - first
 
 
 def _ids(tasks: Sequence[FoundTask], where: str) -> dict[str, str]:

@@ -196,6 +196,11 @@ def test_a_plain_checklist_has_a_task_for_each_box_and_no_order(tmp_path: Path) 
     assert waits(in_order)["write-tests-2"] == ("utf-8-support-after-3-tries",)
 
 
+def test_a_ticked_box_is_done_whatever_stands_below_it(tmp_path: Path) -> None:
+    text = "- [x] Set up\n  - [ ] a part\n- [ ] Ship\n  - [x] built\n"
+    assert list(waits(planned(tmp_path, "PRD.md", text))) == ["ship"]
+
+
 def test_a_heading_with_an_id_and_boxes_is_one_task(tmp_path: Path) -> None:
     read = planned(tmp_path, "prd-priorities.md", PRD)
     assert waits(read) == {"US-001": (), "US-002": ("US-001",)}
@@ -235,6 +240,8 @@ def test_tasks_of_taskmaster_keep_details_subtasks_and_what_tests_them(tmp_path:
         },
         {"id": 3, "title": "UI", "status": "pending", "dependencies": ["2.1"], "priority": "high"},
         {"id": 4, "title": "Later", "status": "deferred", "dependencies": []},
+        {"id": 5, "title": "Then", "status": "pending", "dependencies": [4]},
+        {"id": 6, "title": "After that", "status": "pending", "dependencies": [5, 1]},
     ]
     for data in ({"tasks": tasks}, {"master": {"tasks": tasks, "metadata": {}}}):
         read = planned(tmp_path, "tasks.json", json.dumps(data))
@@ -243,7 +250,7 @@ def test_tasks_of_taskmaster_keep_details_subtasks_and_what_tests_them(tmp_path:
         core = read.plan.task("2")
         assert core.description == "The core.\n\nUse SQLite."
         assert core.acceptance == ("Query: All", "Unit tests.")
-        assert read.left_out == {"done": 1, "deferred": 1}
+        assert read.left_out == {"done": 1, "deferred": 1, "waiting for deferred ones": 2}
     two = {"master": {"tasks": tasks[:1]}, "ui": {"tasks": tasks[2:3]}}
     assert [each.key for each in read_file(_json(tmp_path, two)).tasks] == ["1", "ui-3"]
 
