@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
+    FileContent = Callable[[str], Awaitable[bytes | None]]
+
 
 class OwnEdits(Protocol):
     """Knows such edits; `committed` returns what the current commit has of a file."""
@@ -21,7 +23,7 @@ class OwnEdits(Protocol):
         self,
         folder: Path,
         names: Sequence[str],
-        committed: Callable[[str], Awaitable[bytes | None]],
+        committed: FileContent,
     ) -> AbstractAsyncContextManager[None]:
         """Take them out of these files for a while, and make them again in what is there then.
 
@@ -33,7 +35,7 @@ class OwnEdits(Protocol):
         self,
         folder: Path,
         names: Sequence[str],
-        committed: Callable[[str], Awaitable[bytes | None]],
+        committed: FileContent,
     ) -> bool:
         """Tell whether these files differ from the commit by such edits alone."""
         ...
@@ -47,7 +49,7 @@ class NoOwnEdits:
         self,
         folder: Path,
         names: Sequence[str],
-        committed: Callable[[str], Awaitable[bytes | None]],
+        committed: FileContent,
     ) -> AsyncIterator[None]:
         """Do nothing."""
         del folder, names, committed
@@ -57,7 +59,7 @@ class NoOwnEdits:
         self,
         folder: Path,
         names: Sequence[str],
-        committed: Callable[[str], Awaitable[bytes | None]],
+        committed: FileContent,
     ) -> bool:
         """Every change is the user's."""
         del folder, committed

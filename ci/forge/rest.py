@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote, urlsplit
 
 from ci.errors import RefusedError
-from ci.forge.json_fields import text
-from ci.forge.protocol import BranchRules, LeftQueue
+from ci.forge.json_fields import number, rows, text
+from ci.forge.protocol import BranchRules, ForgeIssue, LeftQueue
 from ci.http.client import HttpClient
 from ci.interface import PullRequestState
 from ci.issues import issue_of
@@ -218,3 +218,14 @@ def newest(pulls: Iterable[ForgePull], branch: str) -> int | None:
          if pull.branch == branch and pull.ours),
         default=(False, None),
     )[1]  # fmt: skip
+
+
+def issue_of_row(body: object) -> ForgeIssue:
+    """Return an issue as GitHub and those that took over its API show it."""
+    return ForgeIssue(
+        open=text(body, "state") == "open",
+        labels=tuple(text(row, "name") for row in rows(body, "labels")),
+        number=number(body, "number") or 0,
+        title=text(body, "title"),
+        body=text(body, "body"),
+    )

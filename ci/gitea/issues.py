@@ -10,13 +10,14 @@ from urllib.parse import quote
 
 from ci.errors import ForbiddenError, MissingError, RefusedError
 from ci.forge.json_fields import flag, needed_number, number, rows, text
-from ci.forge.protocol import MOST_COMMENTS, ForgeIssue
+from ci.forge.protocol import MOST_COMMENTS
+from ci.forge.rest import issue_of_row
 from ci.issues import IssueReference
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from ci.forge.protocol import IssueQuery
+    from ci.forge.protocol import ForgeIssue, IssueQuery
     from ci.http.client import HttpClient
 
 LABEL_COLOUR = "#ededed"
@@ -33,7 +34,7 @@ class GiteaIssues:
 
     async def issue(self, which: IssueReference) -> ForgeIssue:
         """Return an issue."""
-        return _issue((await self._http.get(self._at(which))).body)
+        return issue_of_row((await self._http.get(self._at(which))).body)
 
     async def find(self, query: IssueQuery) -> tuple[ForgeIssue, ...]:
         """Return the issues that are meant."""
@@ -45,7 +46,7 @@ class GiteaIssues:
         if query.search:
             wanted["q"] = query.search
         found = await self._http.get_all(f"{self._in('')}/issues", params=wanted, most=query.most)
-        issues = (_issue(row) for row in rows({"": found}, "") if not row.get("pull_request"))
+        issues = (issue_of_row(row) for row in rows({"": found}, "") if not row.get("pull_request"))
         # An old server passes over a label that it does not know, and lists all issues.
         return tuple(each for each in issues if set(query.labels) <= set(each.labels))
 
@@ -143,13 +144,3 @@ def _named(
     listed: Iterable[Mapping[str, object]], wanted: Collection[str]
 ) -> dict[str, Mapping[str, object]]:
     return {name: row for row in listed if (name := text(row, "name")) in wanted}
-
-
-def _issue(body: object) -> ForgeIssue:
-    return ForgeIssue(
-        open=text(body, "state") == "open",
-        labels=tuple(text(row, "name") for row in rows(body, "labels")),
-        number=number(body, "number") or 0,
-        title=text(body, "title"),
-        body=text(body, "body"),
-    )

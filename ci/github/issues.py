@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ci.errors import ForbiddenError, MissingError
-from ci.forge.json_fields import needed_number, number, rows, text
-from ci.forge.protocol import MOST_COMMENTS, ForgeIssue
+from ci.forge.json_fields import needed_number, number, text
+from ci.forge.protocol import MOST_COMMENTS
+from ci.forge.rest import issue_of_row
 from ci.issues import IssueReference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ci.forge.protocol import IssueQuery
+    from ci.forge.protocol import ForgeIssue, IssueQuery
     from ci.github.client import GitHubClient
 
 _PAGE: Mapping[str, str | int] = {"per_page": 100}
@@ -30,7 +31,7 @@ class GitHubIssues:
 
     async def issue(self, which: IssueReference) -> ForgeIssue:
         """Return an issue."""
-        return _issue((await self._api.get(self._at(which))).body)
+        return issue_of_row((await self._api.get(self._at(which))).body)
 
     async def find(self, query: IssueQuery) -> tuple[ForgeIssue, ...]:
         """Return the issues that are meant; pull requests, which GitHub lists too, are none."""
@@ -46,7 +47,7 @@ class GitHubIssues:
             found = await self._api.get_all(
                 f"/repos/{quote(self._repo)}/issues", params=wanted, most=query.most
             )
-        return tuple(_issue(row) for row in found if "pull_request" not in row)
+        return tuple(issue_of_row(row) for row in found if "pull_request" not in row)
 
     async def find_comment(self, which: IssueReference, mark: str) -> int | None:
         """Return the id of the oldest comment that contains the mark."""
@@ -98,13 +99,3 @@ class GitHubIssues:
 
     def _at(self, which: IssueReference) -> str:
         return f"{self._in(which)}/issues/{which.number}"
-
-
-def _issue(body: object) -> ForgeIssue:
-    return ForgeIssue(
-        open=text(body, "state") == "open",
-        labels=tuple(text(row, "name") for row in rows(body, "labels")),
-        number=number(body, "number") or 0,
-        title=text(body, "title"),
-        body=text(body, "body"),
-    )

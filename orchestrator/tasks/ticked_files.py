@@ -20,7 +20,9 @@ from orchestrator.tasks.ticks import alone, tick_in
 from runtime.private_files import write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from runtime.own_edits import FileContent
 
 _ENDINGS = (".md", ".markdown", ".mdx", ".json")
 _ASIDE = "ticks-aside.json"
@@ -38,7 +40,7 @@ class TickedFiles:
         self,
         folder: Path,
         names: Sequence[str],
-        committed: Callable[[str], Awaitable[bytes | None]],
+        committed: FileContent,
     ) -> AsyncIterator[None]:
         """Take the ticks out of these files, and make them again in what is there then."""
         found = await self._ticks(folder, names, committed)
@@ -57,7 +59,7 @@ class TickedFiles:
         self,
         folder: Path,
         names: Sequence[str],
-        committed: Callable[[str], Awaitable[bytes | None]],
+        committed: FileContent,
     ) -> bool:
         """Tell whether these files differ from the commit by ticks alone."""
         return len(await self._ticks(folder, names, committed)) == len(names)
@@ -92,7 +94,7 @@ class TickedFiles:
         self,
         folder: Path,
         names: Sequence[str],
-        committed: Callable[[str], Awaitable[bytes | None]],
+        committed: FileContent,
     ) -> dict[str, tuple[bytes, list[str]]]:
         """Return what each file is without its ticks, and their keys, where that is all."""
         found: dict[str, tuple[bytes, list[str]]] = {}
