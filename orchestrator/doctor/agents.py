@@ -15,7 +15,7 @@ from lifecycle.launch.programs import programs_of
 from orchestrator.config.plans import agent_for, chosen_agent, find_plan, load_plan
 from orchestrator.control.agents import install_of, look
 from orchestrator.doctor.machine import BAD, OK, WARN, Diagnosis
-from orchestrator.proposals.agents_here import signed_in, withheld_keys
+from orchestrator.proposals.agents_here import is_secret, signed_in, withheld_keys
 from orchestrator.runner.preflight import TOOLS, lacks_tools, unlimited
 from runtime.temp_folders import scratch
 
@@ -120,7 +120,8 @@ def _sign_in(adapter: Adapter, environ: Mapping[str, str], passed: Collection[st
     """Say whether somebody is signed in, and which keys are set and do not reach the program."""
     withheld = withheld_keys(adapter, environ, passed)
     told = f"{', '.join(withheld)} is set here and not passed on" if withheld else ""
-    given = [name for name in adapter.keys if name in passed and environ.get(name)]
+    # Also a key of a provider of one's own.
+    given = [name for name in passed if is_secret(name) and environ.get(name)]
     if given or signed_in(adapter, environ):
         how = f"gets {', '.join(given)}" if given else "signed in"
         return Diagnosis(OK, "sign-in", "; ".join(filter(None, (f"{adapter.name}: {how}", told))))

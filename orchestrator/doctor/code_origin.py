@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from lifecycle.launch.sandbox import SandboxPlan
     from lifecycle.settings import Settings
     from runtime.code_origin.findings import ForeignCode
+    from runtime.environment import Cleared
 
 _RECIPES = ("Makefile", "makefile", "justfile", "noxfile.py", "setup.py")
 _PATIENCE = 20.0
@@ -70,10 +71,11 @@ def right_code(repo: Path, settings: Settings, environ: Mapping[str, str]) -> It
     for each in found:
         yield Diagnosis(BAD, WHAT, f"{each.what} ({each.where})", each.remedy)
     passed = {name: environ[name] for name in settings.pass_env if name in environ}
-    withheld = cleared(allowed(environ) | passed, Trees(Trees.of(repo).users)).withheld
-    lost = [] if settings.setup else list(_lost(commands, withheld, environ))
+    clear = cleared(allowed(environ) | passed, Trees(Trees.of(repo).users))
+    withheld = clear.withheld
+    lost = [] if settings.setup else list(_lost(commands, clear, environ))
     yield from lost
-    if not found and not lost:
+    if not found and not any(each.level == BAD for each in lost):
         entries = ", ".join(entry for entries in withheld.values() for entry in entries)
         but = f"; not inherited: {entries}" if entries else ""
         yield Diagnosis(OK, WHAT, f"nothing leads the commands to other checkouts{but}")
@@ -109,16 +111,21 @@ def _scripts(repo: Path, commands: tuple[str, ...]) -> Iterator[str]:
 
 
 def _lost(
-    commands: tuple[str, ...], withheld: Mapping[str, tuple[str, ...]], environ: Mapping[str, str]
+    commands: tuple[str, ...], clear: Cleared, environ: Mapping[str, str]
 ) -> Iterator[Diagnosis]:
-    """Name the programs that the user's shell finds in the user's checkout."""
+    """Name the programs that the user's shell finds in the user's checkout.
+
+    Where there is another one it may do as well: a Python for what needs no packages.
+    """
     for program in _programs(commands):
-        place = withheld_program(program, withheld)
+        place = withheld_program(program, clear.withheld)
         if place and Path(shutil.which(program, path=environ.get("PATH")) or "") == Path(place):
-            yield Diagnosis(
-                BAD, WHAT, f"{program} is {place}, which is not inherited: it is not the commit's",
-                PYTHON,
-            )  # fmt: skip
+            other = shutil.which(program, path=clear.env.get("PATH", ""))
+            found = f"{program} is {place}, which is not inherited: it is not the commit's"
+            if other:
+                yield Diagnosis(WARN, WHAT, f"{found}. {other} is used instead", PYTHON)
+            else:
+                yield Diagnosis(BAD, WHAT, found, PYTHON)
 
 
 def _programs(commands: tuple[str, ...]) -> list[str]:

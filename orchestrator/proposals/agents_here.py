@@ -56,6 +56,11 @@ def agents_here(environ: Mapping[str, str]) -> tuple[AgentHere, ...]:
     return tuple(sorted(found, key=lambda each: (not each.signed_in, not each.keys)))
 
 
+def is_secret(name: str) -> bool:
+    """Tell by its name whether a variable holds a key."""
+    return name.endswith(_SECRET)
+
+
 def withheld_keys(
     adapter: Adapter, environ: Mapping[str, str], passed: Collection[str] = ()
 ) -> tuple[str, ...]:
@@ -63,13 +68,13 @@ def withheld_keys(
     return tuple(
         name
         for name in adapter.keys
-        if name.endswith(_SECRET) and environ.get(name) and name not in passed
+        if is_secret(name) and environ.get(name) and name not in passed
     )
 
 
 def signed_in(adapter: Adapter, environ: Mapping[str, str]) -> bool:
     """Tell whether a sign-in is kept where the program keeps it, or comes by a variable."""
-    if any(name.endswith(_SECRET) and environ.get(name) for name in adapter.passes):
+    if any(is_secret(name) and environ.get(name) for name in adapter.passes):
         return True
     moved = environ.get(_MOVED_BY.get(adapter.name, ""), "")
     if moved:
