@@ -5,6 +5,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BASE := $(VENV)/.base
+# What runs needs less than what tests; what is there already will do.
+RUNS := $(if $(wildcard $(STAMP)),$(STAMP),$(BASE))
+LOG := $(VENV)/install.log
 UV := $(shell command -v uv 2>/dev/null)
 CODE := lifecycle runtime ci communication templates orchestrator tests bench docs examples release
 
@@ -15,19 +19,41 @@ help: ## list the targets
 
 install: $(STAMP) ## set up .venv with the locked versions
 
-$(STAMP): pyproject.toml uv.lock requirements.lock
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	  echo "loopwright needs Python >= 3.11; $$($(PYTHON) --version 2>&1) is older. Name another: make PYTHON=python3.12"; exit 2; }
-ifneq ($(UV),)
-	uv sync --quiet --frozen
-else
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
-endif
-	@touch $(STAMP)
+define CHECK_PYTHON
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+  echo "loopwright needs Python >= 3.11; $$($(PYTHON) --version 2>&1) is older. Name another: make PYTHON=python3.12"; exit 2; }
+endef
 
-demo: $(STAMP) ## watch a whole loop with a scripted agent (no key, no network)
+# Runs pip, and says each few seconds how far it is; on failure it shows what pip said.
+define PIP
+@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+@echo "Installing into $(VENV), once: $(1)"
+@$(BIN)/python -m pip install --disable-pip-version-check $(2) > $(LOG) 2>&1 & pip=$$!; n=0; \
+while kill -0 $$pip 2>/dev/null; do sleep 1; n=$$((n + 1)); \
+  test $$((n % 3)) -ne 0 || echo "  $$n s: $$(grep -c '^Collecting' $(LOG)) packages, $$(grep -o '^ *\(Collecting\|Downloading\|Preparing\|Installing\) [^ ]*' $(LOG) | tail -n 1)"; done; \
+wait $$pip || { cat $(LOG); exit 1; }
+endef
+
+$(STAMP): pyproject.toml uv.lock requirements.lock
+	$(CHECK_PYTHON)
+ifneq ($(UV),)
+	uv sync --frozen
+else
+	$(call PIP,what it needs and what tests need,-r requirements.lock)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+endif
+	@touch $(STAMP) $(BASE)
+
+$(BASE): pyproject.toml uv.lock requirements.lock
+	$(CHECK_PYTHON)
+ifneq ($(UV),)
+	uv sync --frozen --no-default-groups
+else
+	$(call PIP,what it needs,--constraint requirements.lock --editable .)
+endif
+	@touch $(BASE)
+
+demo: $(RUNS) ## watch a whole loop with a scripted agent (no key, no network)
 	@$(BIN)/loopwright demo
 
 test: $(STAMP) ## run the whole test suite

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LOOPWRIGHT = Path(sys.executable).with_name("loopwright")
-PATIENCE = 110
+PATIENCE = 200
 TWO_MINUTES = 120.0
 ADD = "def add(a, b):\n    return a + b\n"
 DOUBLE = "def double(a):\n    return add(a, a)\n"

@@ -61,7 +61,7 @@ def _programs(folder: Path, name: str) -> str:
     return os.pathsep.join((str(folder), str(node().parent), os.defpath))
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     ("name", "file"),
     [("claude", "src/calc/__init__.py"), ("codex", "packages/core/index.js")],
