@@ -132,7 +132,11 @@ class Story:
 
     def reached(self, state: str) -> bool:
         """Tell whether it was decided that it comes into a state."""
-        return any(each[0] == state for each in self._said("state"))
+        return self.reached_often(state) > 0
+
+    def reached_often(self, state: str) -> int:
+        """Count how often it was decided that it comes into a state."""
+        return [each[0] for each in self._said("state")].count(state)
 
     def worker(self) -> str:
         """Return which worker had it last, if one had."""

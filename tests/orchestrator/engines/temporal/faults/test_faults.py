@@ -117,6 +117,21 @@ def test_agents_outlive_a_server_that_is_away_for_less_than_the_lease(tmp_path: 
         story.assert_right(retries=2, interrupted=False)
 
 
+def test_an_order_lost_on_its_way_and_a_fact_told_twice_are_taken_once(tmp_path: Path) -> None:
+    with fleet_in(tmp_path, 30.0) as fleet:
+        story = Story(fleet, "T001")
+        story.begin()
+        old = story.hangs()
+        fleet("cut", old.worker, "back")  # what it tells arrives, and it hears of nothing
+        captured = story.reached_often("Capturing")
+        (story.folder / "fail").touch()
+        story.wait(lambda: story.reached_often("Capturing") > captured)
+        story.pause(1.0)
+        fleet("mend", old.worker)
+        story.assert_right(retries=2, interrupted=False)
+        assert story.reached_often("Capturing") == len(story.starts())
+
+
 def test_agents_end_by_themselves_while_the_server_is_away_for_more_than_the_lease(
     fleet: RemoteFleet, story: Story
 ) -> None:
