@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lifecycle.record import AgentLifecycle
 
 
-class FindingForm(TypedDict):
+class OpinionFindingForm(TypedDict):
     """One thing that a reviewer found."""
 
     severity: str
@@ -46,7 +46,7 @@ class OpinionForm(TypedDict):
     at: float
     approves: bool
     summary: str
-    findings: list[FindingForm]
+    findings: list[OpinionFindingForm]
 
 
 def opinion_form(record: AgentLifecycle) -> OpinionForm | None:
@@ -101,7 +101,7 @@ def opinion_lines(told: OpinionForm) -> Iterator[str]:
         yield f"{where(each)}: {each['text']}"
 
 
-def where(finding: FindingForm) -> str:
+def where(finding: OpinionFindingForm) -> str:
     """Say how grave a finding is and where it points."""
     place = f"{finding['file']}:{finding['line']}" if finding["line"] else finding["file"]
     said = f"{finding['severity']}, {place}" if place else finding["severity"]
