@@ -36,7 +36,7 @@ TOLD = {
     "worker_missing": "{agent_id} waits: {reason}",
     "budget_unheld": "{agent_id}: {reason}",
     "notify_failed": "a notification could not be sent ({channel}): {reason}",
-    "telemetry_failed": "telemetry could not be sent: {reason}",
+    "telemetry_failed": "telemetry: {reason}",
     "lifecycle_state_gone": (
         "stopping: the records of this repository are no longer where they were"
     ),

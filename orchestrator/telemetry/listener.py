@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from lifecycle.machine.states import TERMINAL, AgentState
 from lifecycle.record import Filter
-from orchestrator.telemetry.requirements import wanted
+from orchestrator.telemetry.requirements import missing, wanted
 from orchestrator.telemetry.spans import of_decision
 from orchestrator.version import __version__
 
@@ -33,20 +33,11 @@ _OVER = tuple(kind.__name__ for kind in TERMINAL)
 @asynccontextmanager
 async def telemetry(engine: LocalEngine) -> AsyncIterator[None]:
     """Send spans and metrics of what is decided while the block runs, if the settings say so."""
-    traces, metrics = wanted(engine.shared.settings(), os.environ)
-    if not (traces or metrics):
+    complaints = _Complaints(engine)
+    sender = _sender(engine, complaints)
+    if sender is None:
         yield
         return
-    from orchestrator.telemetry.otlp import OtlpSender  # noqa: PLC0415  # an extra, and heavy
-
-    complaints = _Complaints(engine)
-    resource = {
-        "service.name": SERVICE,
-        "service.version": __version__,
-        "service.instance.id": f"{engine.machine.machine_id}:{engine.machine.repo}",
-        "vcs.repository.name": engine.machine.repo.name,
-    }
-    sender = OtlpSender(resource, complaints.hear, traces=traces, metrics=metrics)
     listener = Listener(engine, sender)
     await listener.begin()
     try:
@@ -54,8 +45,33 @@ async def telemetry(engine: LocalEngine) -> AsyncIterator[None]:
     finally:
         listener.end()
         if not await asyncio.to_thread(sender.close):
-            complaints.hear("the collector did not answer in time; the latest spans may be lost")
-            await asyncio.sleep(0)
+            complaints.report("the collector did not answer in time; the latest spans may be lost")
+
+
+def _sender(engine: LocalEngine, complaints: _Complaints) -> OtlpSender | None:
+    """Return what sends, if anything is to be sent and can be; who starts loops refused it then."""
+    settings = engine.shared.settings()
+    traces, metrics = wanted(settings, os.environ)
+    if not (traces or metrics):
+        return None
+    if problem := missing(settings, os.environ):
+        complaints.report(problem)
+        return None
+    from orchestrator.telemetry.otlp import OtlpSender  # noqa: PLC0415  # an extra, and heavy
+
+    resource = {
+        "service.name": SERVICE,
+        "service.version": __version__,
+        "service.instance.id": f"{engine.machine.machine_id}:{engine.machine.repo}",
+        "vcs.repository.name": engine.machine.repo.name,
+    }
+    try:
+        return OtlpSender(resource, complaints.hear, traces=traces, metrics=metrics)
+    except Exception as problem:  # noqa: BLE001  # the code of others, and of no use to any loop
+        complaints.report(
+            f"{problem}; nothing is sent: correct the OTEL_* variable that this means"
+        )
+        return None
 
 
 class _Complaints:
@@ -69,9 +85,10 @@ class _Complaints:
     def hear(self, reason: str) -> None:
         """Take a reason."""
         with suppress(RuntimeError):  # the loop is closed: nobody would see it
-            self._loop.call_soon_threadsafe(self._report, reason)
+            self._loop.call_soon_threadsafe(self.report, reason)
 
-    def _report(self, reason: str) -> None:
+    def report(self, reason: str) -> None:
+        """Report it, in the thread of the loops."""
         first = reason.partition("\n")[0]
         if first not in self._told:
             self._told.add(first)
