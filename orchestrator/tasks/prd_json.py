@@ -33,7 +33,7 @@ def fits(name: str, text: str) -> bool:
         return False
     which, stories = found
     says_so = any(_OF_STORIES & each.members.keys() for each in stories.items)
-    return which in _LISTS[:3] or says_so or name == "prd.json"
+    return which in _LISTS[:3] or says_so or name.endswith("prd.json")
 
 
 def read(text: str, where: str) -> FoundTasks:

@@ -64,7 +64,7 @@ def is_plan(source: str) -> bool:
 
 def form_of(path: Path) -> ListForm | None:
     """Return the form that a file has; PlanError where it cannot be read at all."""
-    return form_for(path.name, text_of(path))
+    return form_for(str(path), text_of(path))
 
 
 def form_for(name: str, text: str) -> ListForm | None:

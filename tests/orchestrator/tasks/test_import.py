@@ -90,6 +90,8 @@ def test_any_text_survives_the_way_into_a_plan(world: World) -> None:
 
 
 def test_a_command_that_prints_no_plan_is_named(world: World) -> None:
+    (world.repo / "broken").mkdir()
+    (world.repo / "broken" / "prd.json").write_text('{"userStories":\n')
     for command, told in {
         "command:/no/such": "cannot be run",
         "command:false": "ended with code 1",
@@ -102,6 +104,7 @@ def test_a_command_that_prints_no_plan_is_named(world: World) -> None:
         "github:all": "write github:label=NAME",
         "missing.md": "there is no file missing.md",
         "plan.toml": "is a plan already",
+        "broken/prd.json": "broken/prd.json:2: Expecting",
     }.items():
         refused = world.call("tasks", "import", command, code=2)
         assert told in refused.stderr, command
