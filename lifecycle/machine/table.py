@@ -326,4 +326,6 @@ def _within_suspension(state: Suspended, event: Event, policy: Policy) -> Step:
         raise IllegalTransition(state, event, refusal.why) from refusal
     if step.late or isinstance(step.state, Rejected):
         return changed(step, state=state) if step.late else step
+    if isinstance(step.state, Completed):  # nothing is left to hold
+        return decide(people.resumed(state, event.at), event, policy)
     return Step(suspend(step.state, state.since, stopped=state.stopped), step.effects)

@@ -280,7 +280,12 @@ def pause_wait(state: State, event: on.PersonEvent, policy: Policy) -> Step:
 def resume(state: Suspended, event: Resumption, policy: Policy) -> Step:
     """Let the clocks continue where they stopped."""
     del policy
-    shift = max(0.0, event.at - state.since)
+    return Step(resumed(state, event.at))
+
+
+def resumed(state: Suspended, at: float) -> State:
+    """Return what was held, with its deadlines moved by how long that lasted."""
+    shift = max(0.0, at - state.since)
     inner = state.inner
     match inner:
         case BackingOff(fixed=True):
@@ -291,7 +296,7 @@ def resume(state: Suspended, event: Resumption, policy: Policy) -> Step:
             inner = changed(inner, until=until + shift)
         case _:
             pass
-    return Step(changed(inner, tally=changed(state.tally, pause_turns=0)))
+    return changed(inner, tally=changed(state.tally, pause_turns=0))
 
 
 def stop_working(state: Working, event: on.StopRequested, policy: Policy) -> Step:

@@ -42,7 +42,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 return asyncio.run(facts_of(chosen, {})).has_namespace
             return False
 
-        wait_until(ready, "the server answers")
+        wait_until(ready, "the server answers", 60.0)
         yield address
 
 

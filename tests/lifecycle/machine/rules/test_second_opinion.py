@@ -148,6 +148,11 @@ def test_a_person_overrules_the_reviewer() -> None:
     assert (state.passed, state.flagged) == (("pytest -q",), ("test_a.py",))
 
 
+def test_work_that_a_person_approves_during_a_pause_is_done() -> None:
+    paused = reviewed(MAJOR, review_rounds=0).to(AwaitingHuman).on(on.PauseRequested(at=15)).to(Suspended)
+    paused.on(UNBLOCK).to(Completed).orders(PUBLISH).counts(pause_turns=0)
+
+
 def test_a_persons_guidance_goes_to_a_fresh_attempt_and_the_rounds_begin_anew() -> None:
     (
         play(reviewing(review_rounds=2), reviews=True)
