@@ -8,10 +8,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from lifecycle.engine.elsewhere import require_no_worker
 from lifecycle.engine.recovery import end_strays, recover
-from lifecycle.errors import LifecycleError
 from lifecycle.owner.owner import Owner
-from lifecycle.record import working_worker
 from lifecycle.shortage_retry import patiently
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from lifecycle.perform.performer import Performer
-    from lifecycle.record import AgentLifecycle
     from lifecycle.services import MachineServices
     from lifecycle.working_copy import LocalCopy
 
@@ -43,17 +41,6 @@ class Owners(Protocol):
         `claim` keeps others away from a lifecycle, or says that somebody has it.
         """
         ...
-
-
-def require_no_worker(record: AgentLifecycle) -> None:
-    """Refuse to decide here what is decided elsewhere while a worker is at it."""
-    if worker := working_worker(record):
-        raise LifecycleError(
-            f"worker {worker} has {record.agent_id}, and no coordinator is alive here: start it "
-            "with `loopwright up --engine temporal` (or `serve`), then ask again. If its server is "
-            f"gone for good, `loopwright export {record.agent_id}` and `loopwright import` take it "
-            "from the worker"
-        )
 
 
 class LocalOwners:

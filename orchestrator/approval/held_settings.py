@@ -47,6 +47,7 @@ HELD = frozenset({
     "forge_url", "forge_repo", "github_app_id", "github_app_key", "github_app_installation",
     # Who is told what, and by which program.
     "notify", "telemetry", "public_url", "issue_comment", "issue_labels_working", "issue_close",
+    "tick_tasks",
     # Which server decides and hands out the work, and to which machines.
     "engine", "temporal_address", "temporal_namespace", "temporal_tls", "temporal_tls_ca",
     "temporal_tls_cert", "temporal_tls_key", "temporal_api_key_env", "temporal_queue_prefix",

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from lifecycle.audit import Audit
 from lifecycle.clock import SystemClock
+from lifecycle.engine.elsewhere import require_no_worker
 from lifecycle.engine.operation_log import OPERATIONS, write_note
-from lifecycle.engine.owners import require_no_worker
 from lifecycle.errors import LifecycleError, RepositoryBusyError
 from lifecycle.machine.runner_orders import OperationNote
 from lifecycle.mask_values import masked

@@ -57,7 +57,8 @@ class Ticker:
         """Tick what was accepted since the last look and is not ticked."""
         store, now = self._shared.store, self._shared.clock.now()
         looked = (await store.all(LOOKED)).get("until", {})
-        since = float(looked.get("at", SLACK)) - SLACK
+        # Where nobody looked before, no task came from a list: nothing is owed.
+        since = float(looked.get("at", now)) - SLACK
         if all([await self._settle(record) for record in await owed(store, since)]):
             await store.put(LOOKED, "until", {"at": now})
         await forget(store, now - self._shared.settings().retention_hours * 3600.0 - SLACK)

@@ -106,7 +106,8 @@ def test_an_unreadable_or_huge_override_is_refused_by_name(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../x.md.j2", "errors.py", ".hidden.md.j2", ""])
 def test_only_template_names_are_looked_up(tmp_path: Path, name: str) -> None:
-    with pytest.raises(TemplateError, match=r"there are: prompt\.md\.j2, review\.md\.j2, summary\.md\.j2"):
+    there = r"there are: prompt\.md\.j2, review\.md\.j2, summary\.md\.j2"
+    with pytest.raises(TemplateError, match=there):
         Renderer(tmp_path).render(name, VALUES)
 
 

@@ -149,7 +149,8 @@ def test_a_person_overrules_the_reviewer() -> None:
 
 
 def test_work_that_a_person_approves_during_a_pause_is_done() -> None:
-    paused = reviewed(MAJOR, review_rounds=0).to(AwaitingHuman).on(on.PauseRequested(at=15)).to(Suspended)
+    asked = reviewed(MAJOR, review_rounds=0).to(AwaitingHuman)
+    paused = asked.on(on.PauseRequested(at=15)).to(Suspended)
     paused.on(UNBLOCK).to(Completed).orders(PUBLISH).counts(pause_turns=0)
 
 
