@@ -119,28 +119,20 @@ class OutputThread:
         return count
 
 
-class BackgroundStream(io.TextIOBase):
-    """A stream of text whose `write` never waits."""
+class _OverFile(io.TextIOBase):
+    """A stream that writes to the file of another one, in its own way."""
 
-    def __init__(self, stream: TextIO, writer: OutputThread, *, must: bool) -> None:
+    def __init__(self, stream: TextIO) -> None:
         super().__init__()
-        self._stream, self._writer, self._must = stream, writer, must
-
-    @property
-    def behind(self) -> bool:
-        """Whether nobody takes at the moment what is written."""
-        return self._writer.behind
+        self._stream = stream
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # nor can that of the base be set
         """The encoding of the file."""
         return self._stream.encoding
 
-    def write(self, text: str, /) -> int:
-        """Let it be written."""
-        errors = self._stream.errors or "backslashreplace"
-        self._writer.write(text.encode(self.encoding, errors), must=self._must)
-        return len(text)
+    def _bytes(self, text: str) -> bytes:
+        return text.encode(self.encoding, self._stream.errors or "backslashreplace")
 
     def writable(self) -> bool:
         """Say that it can be written to."""
@@ -155,9 +147,41 @@ class BackgroundStream(io.TextIOBase):
         return self._stream.fileno()
 
 
+class BackgroundStream(_OverFile):
+    """A stream of text whose `write` never waits."""
+
+    def __init__(self, stream: TextIO, writer: OutputThread, *, must: bool) -> None:
+        super().__init__(stream)
+        self._writer, self._must = writer, must
+
+    @property
+    def behind(self) -> bool:
+        """Whether nobody takes at the moment what is written."""
+        return self._writer.behind
+
+    def write(self, text: str, /) -> int:
+        """Let it be written."""
+        self._writer.write(self._bytes(text), must=self._must)
+        return len(text)
+
+
+class ProgressStream(_OverFile):
+    """A stream about progress in a file: what a full disk does not take is left out."""
+
+    def write(self, text: str, /) -> int:
+        """Write what the file takes."""
+        data = self._bytes(text)
+        with suppress(OSError):
+            while data:
+                data = data[os.write(self.fileno(), data) :]
+        return len(text)
+
+
 @contextmanager
 def background_output() -> Generator[None, None, None]:
     """Let standard output and error be written in the background, where writing could wait.
+
+    A log on a disk that is full loses lines, and ends nothing.
 
     At the end all is taken, or nobody takes anything. Only a pipe of results is waited for without
     limit: its reader may take its time.
@@ -171,6 +195,9 @@ def background_output() -> Generator[None, None, None]:
                 writers[name] = _shared(writers, fd, streams) or OutputThread(fd)
                 must = name == "stdout"
                 setattr(sys, name, BackgroundStream(stream, writers[name], must=must))
+        elif _is_progress(stream, streams["stderr"]):
+            stream.flush()
+            setattr(sys, name, ProgressStream(stream))
     try:
         yield
     finally:
@@ -180,6 +207,14 @@ def background_output() -> Generator[None, None, None]:
             if name in writers:
                 waits = name == "stdout" and not streams[name].isatty()
                 writers[name].close(None if waits else GIVE_UP_AFTER)
+
+
+def _is_progress(stream: TextIO, stderr: TextIO) -> bool:
+    """Tell whether a file gets progress: as standard error, or as the log of both streams."""
+    try:
+        return os.path.sameopenfile(stream.fileno(), stderr.fileno())
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def _may_wait(stream: TextIO) -> int | None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
 from tests.orchestrator.background.background_kit import (
+    LOOPWRIGHT,
     lives,
     nothing_left,
     of_world,
@@ -117,6 +120,16 @@ def test_what_cannot_start_says_why_and_ends_with_its_own_code(world: World) -> 
     full = run(world, "up", world.plan_of({"A": [DONE]}), "--detach", code=2)
     assert "up.log" in full.err
     assert "Traceback" not in full.err
+
+
+def test_a_log_on_a_full_disk_loses_lines_and_ends_nothing(world: World) -> None:
+    plan = world.plan_of({"A": [DONE]})
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [LOOPWRIGHT, "up", plan, "--no-server"],
+            cwd=world.repo, stdin=subprocess.DEVNULL, stdout=full, stderr=full, check=False,
+        )  # fmt: skip
+    assert (done.returncode, world.row("agent-A")["work_kind"]) == (0, "Completed")
 
 
 def test_serve_goes_on_too_and_answers(world: World) -> None:
