@@ -77,7 +77,7 @@ class CISettings(BaseModel):
     or unfinished work goes into, or that has commits which were not merged."""
     behind_base: Literal["update", "merge", "ask"] = "update"
     """How `auto_merge` brings a branch up to date where the forge demands that: by the forge's own
-    update, by a merge that Loopwright pushes, or not at all. It is checked anew before it is
+    update, by a merge that Loopwright pushes, or not at all. It is checked again before it is
     merged."""
     required_reviews: int = Field(default=0, ge=0, le=100)
     """Approvals without which Loopwright merges nothing at a forge."""

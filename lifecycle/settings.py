@@ -125,7 +125,7 @@ class Settings(EngineSettings):
     `run`, `up` and `serve` with a forge wait on and remind a person (pr_reminder)."""
     pr_reminder: float = Field(default=0.0, ge=0)
     """Where pr_merge_timeout is not set: seconds after which a person is reminded of a pull request
-    that waits for its merge, each time anew; 0 for never. `run`, `up` and `serve` with a forge
+    that waits for its merge, again and again; 0 for never. `run`, `up` and `serve` with a forge
     remind after 7 days (604800)."""
     stuck_limit: int = Field(default=3, ge=0)
     """Attempts in a row that change nothing and say nothing new, or fail alike on an unchanged

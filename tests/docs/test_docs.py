@@ -147,3 +147,22 @@ def test_the_page_of_budgets_says_of_each_program_what_its_adapter_does() -> Non
     assert told == {
         name: (built_in(name).tells_tokens, built_in(name).tells_cost) for name in BUILT_IN
     }
+
+
+DIALECT = re.compile(
+    r"\b(anew|whoever|mend|mends|mended|came of|goes on|gone on|in vain|own up|heeds?|housing)\b",
+    re.IGNORECASE,
+)
+"""Words that few readers of English as a second language know; each has a plain one."""
+
+
+def test_the_pages_use_plain_words() -> None:
+    found = [
+        f"{page.relative_to(ROOT)}:{number}: {word}"
+        for page in PAGES
+        if page.is_relative_to(ROOT / "docs") or page.parent == ROOT
+        if page.name not in {"CHANGELOG.md", "commands.md"} and page.parent.name != "adr"
+        for number, line in enumerate(page.read_text("utf-8").splitlines(), 1)
+        for word in DIALECT.findall(re.sub(r"`[^`]*`", "", line))
+    ]
+    assert found == []
