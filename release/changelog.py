@@ -45,7 +45,7 @@ def notes(text: str, version: str) -> str:
         if head[1] == version:
             return text[head.end() : after.start() if after else None].strip()
     raise ChangelogError(
-        f"{FILE.name} has no section [{version}]; `python -m release.changelog cut` "
+        f"{FILE.name} has no section [{version}]; `python -m release.changelog cut DAY` "
         "makes it of [Unreleased]"
     )
 

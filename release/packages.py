@@ -30,28 +30,26 @@ INSTALLING_S = 600
 def main() -> int:
     """Build and check; 0 when everything works on every Python that is here."""
     options = _options()
-    built = build()
+    try:
+        built = build()
+    except TrialError as problem:
+        print(problem, file=sys.stderr)
+        return 1
     if options.only_build:
         return 0
-    pythons = {each: find_python(each) for each in options.python or PYTHONS}
-    rows, failed = [], False
+    found = {each: find_python(each) for each in options.python or PYTHONS}
+    pythons = [(version, python) for version, python in found.items() if python is not None]
+    rows = [
+        f"Python {version}: not on this machine" for version, python in found.items() if not python
+    ]
     with tempfile.TemporaryDirectory(prefix="loopwright-dist-") as folder:
-        for version, python in pythons.items():
-            if python is None:
-                rows.append(f"Python {version}: not on this machine")
-                failed = failed or bool(options.python)
-                continue
-            for file in built:
-                said = _tried(version, python, file, Path(folder))
-                rows.append(said)
-                failed = failed or "FAILED" in said
-        newest = [(version, python) for version, python in pythons.items() if python]
-        if newest:
-            said = _tried_extras(*newest[-1], built[-1], Path(folder))
-            rows.append(said)
-            failed = failed or "FAILED" in said
+        for version, python in pythons:
+            rows += [_tried(version, python, file, Path(folder)) for file in built]
+        for version, python in pythons[-1:]:
+            rows.append(_tried(version, python, built[-1], Path(folder), extras=True))
     print("\n".join(rows))
-    return 1 if failed or not newest else 0
+    lacks = len(pythons) < len(found) if options.python else not pythons
+    return 1 if lacks or any("FAILED" in row for row in rows) else 0
 
 
 def _options() -> argparse.Namespace:
@@ -90,27 +88,16 @@ def find_python(version: str) -> Path | None:
     return None
 
 
-def _tried(version: str, python: Path, file: Path, folder: Path) -> str:
+def _tried(version: str, python: Path, file: Path, folder: Path, *, extras: bool = False) -> str:
     """Install a file and use it; say in a line what came of it."""
     kind = "wheel" if file.suffix == ".whl" else "sdist"
-    name = f"Python {version}, {kind}"
+    what = f"[{','.join(EXTRAS)}]" if extras else ""
+    name = f"Python {version}, {kind}{what}"
     print(f"{name} ...", file=sys.stderr, flush=True)
     try:
         with tempfile.TemporaryDirectory(dir=folder) as place:
-            installed = install(python, str(file), Path(place))
-            done = base_install(installed)
-    except TrialError as problem:
-        return f"{name}: FAILED: {problem}"
-    return f"{name}: {', '.join(done)}"
-
-
-def _tried_extras(version: str, python: Path, file: Path, folder: Path) -> str:
-    name = f"Python {version}, wheel[{','.join(EXTRAS)}]"
-    print(f"{name} ...", file=sys.stderr, flush=True)
-    try:
-        with tempfile.TemporaryDirectory(dir=folder) as place:
-            installed = install(python, f"{file}[{','.join(EXTRAS)}]", Path(place))
-            done = with_extras(installed)
+            installed = install(python, f"{file}{what}", Path(place))
+            done = with_extras(installed) if extras else base_install(installed)
     except TrialError as problem:
         return f"{name}: FAILED: {problem}"
     return f"{name}: {', '.join(done)}"
@@ -130,9 +117,12 @@ def install(python: Path, what: str, folder: Path) -> Installed:
 
 
 def _do(*command: str) -> None:
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=INSTALLING_S, check=False
-    )
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, timeout=INSTALLING_S, check=False
+        )
+    except subprocess.TimeoutExpired as slow:
+        raise TrialError(str(slow)) from None
     if done.returncode:
         raise TrialError(
             f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
