@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from lifecycle.settings import Settings
@@ -32,8 +33,10 @@ def written(page: str) -> str:
 
 
 def _shown(value: object) -> str:
-    if value is None or value == ():
+    if value in (None, (), ""):
         return "none"
+    if isinstance(value, tuple):
+        return f"`{json.dumps(value)}`"
     if isinstance(value, bool):
         return "`true`" if value else "`false`"
     return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
