@@ -131,7 +131,7 @@ lock: ## update the lock files to newer versions (needs uv)
 	uv export --quiet --frozen --all-groups --no-hashes --no-emit-project --no-annotate --no-header -o requirements.lock
 
 dist: $(STAMP) ## build sdist and wheel into dist/, use each in empty environments (minutes); PYTHONS="3.12 3.13"
-	$(BIN)/python -m release.packages $(foreach each,$(PYTHONS),--python $(each))
+	$(BIN)/python -m deploy.release.packages $(foreach each,$(PYTHONS),--python $(each))
 
 clean: ## remove what the targets made
 	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .steady

@@ -1,7 +1,7 @@
 """Cuts the changelog for a release, and reads the notes of one out of it.
 
-python -m release.changelog cut YYYY-MM-DD   # [Unreleased] becomes the present version
-python -m release.changelog notes VERSION             # print what changed in it
+python -m deploy.release.changelog cut YYYY-MM-DD   # [Unreleased] becomes the present version
+python -m deploy.release.changelog notes VERSION             # print what changed in it
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from datetime import date
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
@@ -45,14 +45,14 @@ def notes(text: str, version: str) -> str:
         if head[1] == version:
             return text[head.end() : after.start() if after else None].strip()
     raise ChangelogError(
-        f"{FILE.name} has no section [{version}]; `python -m release.changelog cut DAY` "
+        f"{FILE.name} has no section [{version}]; `python -m deploy.release.changelog cut DAY` "
         "makes it of [Unreleased]"
     )
 
 
 def main(argv: list[str] | None = None) -> int:
     """Cut, or print notes."""
-    parser = argparse.ArgumentParser(prog="python -m release.changelog", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m deploy.release.changelog", description=__doc__)
     doing = parser.add_subparsers(dest="doing", required=True)
     cutting = doing.add_parser("cut")
     cutting.add_argument("day", type=date.fromisoformat, metavar="YYYY-MM-DD")

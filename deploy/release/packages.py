@@ -1,9 +1,9 @@
 """Builds sdist and wheel, checks them, and uses what each installs in empty environments.
 
-python -m release.packages [--python 3.12]... [--only-build]
+python -m deploy.release.packages [--python 3.12]... [--only-build]
 
 An environment holds the package and its dependencies from the package index, nothing else: no
-extra, no development tool, no checkout. `release.trial` says what has to work there.
+extra, no development tool, no checkout. `deploy.release.trial` says what has to work there.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from release.trial import EXTRAS, Installed, TrialError, base_install, with_extras  # noqa: E402  # found only now
+from deploy.release.trial import EXTRAS, Installed, TrialError, base_install, with_extras  # noqa: E402  # found only now
 
 DIST = ROOT / "dist"
 PYTHONS = ("3.11", "3.12", "3.13")
@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m release.packages", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m deploy.release.packages", description=__doc__)
     parser.add_argument(
         "--python", action="append", metavar="X.Y", help="this, and it must be here"
     )
