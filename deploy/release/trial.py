@@ -1,6 +1,6 @@
 """What must work in an environment that holds an installed package and nothing else.
 
-Owns what is tried there, as a user types it. How the environment is made: `deploy.release.packages`.
+Owns what is tried there, as a user types it; `deploy.release.packages` makes the environment.
 """
 
 from __future__ import annotations
