@@ -111,9 +111,9 @@ def _objects(text: str) -> Iterable[dict[str, object]]:
 
 
 def files_named(answer: Answer) -> tuple[str, ...]:
-    """Return the files that its findings are about."""
-    kept = _kept(answer)
-    return tuple(dict.fromkeys(_path(each.file) for each in kept if each.file))
+    """Return the files that its findings are about; no file has a NUL character in its name."""
+    paths = (_path(each.file) for each in _kept(answer))
+    return tuple(dict.fromkeys(path for path in paths if path and "\0" not in path))
 
 
 def shown_lines(files: Iterable[FileChange]) -> dict[str, frozenset[int] | None]:

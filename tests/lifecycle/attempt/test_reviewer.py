@@ -86,6 +86,16 @@ async def test_a_reviewer_that_lies_about_lines_neither_approves_nor_wakes_anybo
     assert "do not exist" in str(result.error)
 
 
+async def test_a_finding_about_a_name_that_no_file_can_have_points_at_nothing(
+    world: World,
+) -> None:
+    lie = 'dict(severity="critical", file="x.txt" + chr(0), line=1, text="look there")'
+    result = await reviewed(world, f'answer("findings", {lie})')
+    assert result.result_type is LoopResultType.BLOCKED
+    told = await opinions(world)
+    assert [each.opinion.findings[0].place for each in told if each.opinion] == ["missing"] * 3
+
+
 @pytest.mark.parametrize(
     ("body", "why"),
     [
