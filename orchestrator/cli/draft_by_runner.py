@@ -31,6 +31,7 @@ from orchestrator.drafting.check import Surroundings
 from orchestrator.drafting.draft_task import TASK, task_for
 from orchestrator.runner.job_selection import names, startable
 from orchestrator.runner.preflight import require_tools
+from orchestrator.runner.signals import SignalHandler
 from orchestrator.terminal import exits
 from orchestrator.terminal.options import user
 from orchestrator.terminal.text import span, tell
@@ -48,8 +49,37 @@ LOOK_EVERY = 0.2
 """Seconds between two looks at the record."""
 
 
+class _Draft:
+    """What a signal ends: the wait for a draft, which ends the draft, too."""
+
+    def __init__(self, task: asyncio.Task[str]) -> None:
+        self._task = task
+
+    async def shutdown(self) -> None:
+        self._task.cancel()
+
+    async def kill(self) -> None:
+        self._task.cancel()
+
+
 async def draft_by_runner(order: DraftOrder, request: DraftRequest) -> str:
-    """Return the text of a draft that the live runner made; its lifecycle is over then."""
+    """Return the text of a draft that the live runner made; its lifecycle is over then.
+
+    A signal ends the draft, too: nobody waits for it any more.
+    """
+    task = asyncio.create_task(_drafted(order, request))
+    with SignalHandler(tell) as signals:
+        signals.attach(_Draft(task))
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if not signals.number:
+                raise
+            text = "ended by a signal: no plan is written"
+            raise DraftFailedError(text, signals.exit_code, by_signal=True) from None
+
+
+async def _drafted(order: DraftOrder, request: DraftRequest) -> str:
     repo, settings = order.context.repo, order.context.settings()
     require_tools(settings)
     async with store_of(repo) as store:

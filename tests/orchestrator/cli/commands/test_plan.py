@@ -253,9 +253,13 @@ def test_a_live_runner_drafts_and_goes_on_with_its_own_tasks(world: World) -> No
             "plan", "x", "--command", asks, "--yes", "--output", "two.toml", code=3
         )
         assert "the agent asks: Blue or green?" in refused.stderr
+        with world.live(*words) as ended:
+            world.comes_to("Working", f"{AGENT}-5")
+            ended.process.send_signal(signal.SIGTERM)
+            assert ended.process.wait(30) == 128 + signal.SIGTERM
         (world.folder / "go").touch()
         up.ends(0)
     assert (world.repo / "plan.toml").read_text() == GOOD
-    kinds = {world.row(f"{AGENT}-{number}")["work_kind"] for number in range(1, 5)}
+    kinds = {world.row(f"{AGENT}-{number}")["work_kind"] for number in range(1, 6)}
     assert kinds == {"Rejected"}
     assert [branch for branch in world.branches() if "draft" in branch] == []
