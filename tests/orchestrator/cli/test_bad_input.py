@@ -55,6 +55,15 @@ def test_the_help_fits_a_small_screen_and_names_every_command(empty: Cli) -> Non
     assert set(COMMANDS) <= named
 
 
+def test_every_command_that_people_script_against_exists() -> None:
+    said = (
+        "init doctor demo run up down add service worker ps show diff review events logs summary "
+        "guide pause resume stop unblock answer accept reject signal tasks plan settings notify "
+        "hooks pr instances agents costs mcp audit export import schema serve completion"
+    )
+    assert set(said.split()) == set(COMMANDS)
+
+
 def test_the_long_help_says_what_each_command_does(empty: Cli) -> None:
     text = empty.bare("help", "all")
     assert [name for name in COMMANDS if f"\n  {name} " not in text] == []
