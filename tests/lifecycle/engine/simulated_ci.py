@@ -107,7 +107,9 @@ class Provider:
         self._world, self._life, self._forge = world, life, world.forge
 
     def watch(self, watch: CIWatch) -> Callable[[], None]:
-        raise NotImplementedError(f"it does not look by itself, so nobody tells it of {watch}")
+        """Do nothing: it does not look by itself."""
+        del watch
+        return lambda: None
 
     async def take(self, hint: Hint) -> tuple[str, ...]:
         del hint

@@ -86,6 +86,7 @@ async def test_one_and_many_have_the_form_that_the_commands_print(tmp_path: Path
     assert show.pop("runner") is None
     assert (show.pop("comes_along"), show.pop("merged_as")) == ([], None)
     assert show.pop("resolution") == {"commits": [], "files": []}
+    assert show.pop("opinion") is None
     # What is said of the future depends on whether a runner is alive.
     assert show.pop("why").partition(";")[0] == whole.pop("why").partition(";")[0]
     for each in (*instances["items"], *seen):
