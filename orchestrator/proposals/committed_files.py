@@ -61,14 +61,14 @@ class CommittedFiles:
         """Return a TOML file; empty where it is not valid."""
         try:
             return tomllib.loads(self.text(name))
-        except tomllib.TOMLDecodeError:
+        except (tomllib.TOMLDecodeError, RecursionError):
             return {}
 
     def json(self, name: str) -> dict[str, Any]:
         """Return a file with a JSON object; empty where it is not valid."""
         try:
             said = json.loads(self.text(name) or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return said if isinstance(said, dict) else {}
 

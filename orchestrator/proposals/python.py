@@ -79,7 +79,7 @@ def _of_itself(found: CommittedFiles, verify: list[str]) -> list[str]:
         not project
         or _packages(found) != ["."]
         or any(map(project.get, needs))
-        or "dependencies" in project.get("dynamic", ())
+        or "dependencies" in str(project.get("dynamic"))
         or _groups(found)
         or found.has(*others)
     ):
@@ -154,7 +154,7 @@ def _pip(found: CommittedFiles, *, with_pytest: bool) -> list[str]:
     for folder in packages:
         extras = ",".join(_extras(found, folder))
         target = f"{folder}[{extras}]" if extras else folder
-        words += ["-e", quote(target) if extras else target]
+        words += ["-e", quote(target)]
     files = [name for name in _REQUIREMENTS if name in found.names]
     if found.has(_PLAIN) and (not packages or not files):
         files.insert(0, _PLAIN)

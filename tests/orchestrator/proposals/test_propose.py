@@ -64,6 +64,10 @@ def proposed(repo: Path, files: dict[str, str]) -> SetupProposal:
             f"{PIP}-e '.[tests]'",
         ),
         ({"a/pyproject.toml": PACKAGE, "b/setup.py": ""}, f"{PIP}-e a -e b pytest"),
+        (
+            {"a b/setup.py": "", "c;date/pyproject.toml": PACKAGE},
+            f"{PIP}-e 'a b' -e 'c;date' pytest",
+        ),
         ({"pyproject.toml": PACKAGE, "uv.lock": ""}, "uv sync --frozen"),
         (
             {
@@ -90,6 +94,19 @@ def test_a_project_of_python_is_installed_in_an_environment_of_the_checkout(
     assert found.setup == [setup]
     assert found.verify[0].startswith("pytest -q")
     assert ".venv/" in found.makes
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"pyproject.toml": "[project]\nname = 'x'\ndynamic = true\n"},
+        {"pyproject.toml": PACKAGE, "package.json": "[" * 100_000},
+    ],
+)
+def test_files_that_are_not_as_they_should_be_stop_nothing(
+    repo: Path, files: dict[str, str]
+) -> None:
+    assert proposed(repo, files | TEST).verify == ["pytest -q"]
 
 
 @pytest.mark.parametrize(
