@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from orchestrator.config.known_secrets import masker_of
 from orchestrator.doctor.machine import BAD, OK, WARN, Diagnosis
 from orchestrator.telemetry.requirements import collector, missing, refusal, wanted
 
@@ -25,6 +26,7 @@ def telemetry(settings: Settings, environ: Mapping[str, str]) -> Iterator[Diagno
         return
     where = f"the collector at {collector(environ)}"
     if problem := refusal():
-        yield Diagnosis(WARN, "telemetry", f"{where} takes no spans: {problem}", _FIX)
+        why = masker_of(environ).mask(problem)
+        yield Diagnosis(WARN, "telemetry", f"{where} takes no spans: {why}", _FIX)
     else:
         yield Diagnosis(OK, "telemetry", f"{where} takes spans")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from orchestrator.telemetry.otlp import OtlpSender
 
 SERVICE = "loopwright"
+_VARYING = re.compile(r"0x[0-9a-f]+|\d[\d.]*")
+"""What differs each time in reports of the same: how long it waits, where an object lies."""
 _OVER = tuple(kind.__name__ for kind in TERMINAL)
 
 
@@ -90,8 +93,9 @@ class _Complaints:
     def report(self, reason: str) -> None:
         """Report it, in the thread of the loops."""
         first = reason.partition("\n")[0]
-        if first not in self._told:
-            self._told.add(first)
+        same = _VARYING.sub("", first)
+        if same not in self._told:
+            self._told.add(same)
             self._shared.report("telemetry_failed", reason=self._shared.masker.mask(first))
 
 

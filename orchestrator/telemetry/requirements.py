@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -56,9 +57,10 @@ def wanted(settings: Settings, environ: Mapping[str, str]) -> tuple[bool, bool]:
 
 
 def collector(environ: Mapping[str, str]) -> str:
-    """Return the address that spans are sent to."""
+    """Return the address that spans are sent to, as it may be shown."""
     general = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or "http://localhost:4318"
-    return environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or f"{general.rstrip('/')}/v1/traces"
+    whole = environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or f"{general.rstrip('/')}/v1/traces"
+    return re.sub(r"(?<=//)[^/?#]*@|[?#].*", "", whole)
 
 
 def refusal() -> str:

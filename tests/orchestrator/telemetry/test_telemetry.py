@@ -198,6 +198,29 @@ def test_a_collector_that_fails_disturbs_nothing(
     assert "observer_failed" not in events
 
 
+def test_a_collector_that_is_away_is_told_once_and_its_secrets_never(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(otlp, "CLOSING_S", 0.5)
+    secrets = ("long-word-4711", "query-word-4711", "header-word-4711")
+    address = f"http://me:{secrets[0]}@127.0.0.1:1/x?key={secrets[1]}"
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
+    # With a colon the SDK refuses it, and repeats all of it.
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", f"authorization: Bearer {secrets[2]}")
+    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "100")
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
+    world.settings(ON)
+    waits = {"sleep": 4}
+    done = world.call("run", "Work", "--command", world.script("agent", [waits, DONE]))
+    log = (world.repo / ".loopwright" / "runner.log").read_text()
+    events = [json.loads(line) for line in log.splitlines()]
+    told = [each["reason"] for each in events if each["event"] == "telemetry_failed"]
+    assert len([each for each in told if "metrics batch, retrying" in each]) == 1
+    shown = world.call("doctor", code=None)
+    for secret in secrets:
+        assert secret not in done.stderr + log + shown.stdout + shown.stderr
+
+
 def test_nothing_is_loaded_or_sent_unasked(world: World, receiving: Collector) -> None:
     agent = world.script("agent", [noting(world), DONE])
     loaded = (
