@@ -49,7 +49,7 @@ def start_detached(
             return exits.BUSY
     log = Paths.of(repos[0]).root / f"{name}.log"
     passed = [each for each in args if each not in _NOT_PASSED_ON]
-    found = detached.start((name, *passed, *more), log, environ=os.environ)
+    found = detached.start((name, *more, *passed), log, environ=os.environ)
     if found.exit_code is not None:
         shown = safe(found.output, lines=True)
         if found.exit_code == exits.COMPLETE:

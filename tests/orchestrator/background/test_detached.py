@@ -113,7 +113,8 @@ def test_what_cannot_start_says_why_and_ends_with_its_own_code(world: World) -> 
     world.settings(f"{SETTINGS}nonsense = 1\n")
     assert "nonsense" in run(world, "up", "--detach", code=2).err
     world.settings(SETTINGS)
-    nothing = run(world, "up", "--detach")
+    assert "no.md" in run(world, "up", "--detach", "--", "no.md", code=2).err
+    nothing = run(world, "up", "--detach", "--")
     assert "Nothing to do" in nothing.out
     (world.repo / ".loopwright" / "up.log").unlink()
     (world.repo / ".loopwright" / "up.log").symlink_to("/dev/full")
