@@ -39,7 +39,8 @@ LEFT = "not in the plan any more, but has begun and goes on"
 PAUSED = "new, but paused by a person"
 _TOLD = (LifecycleError, OrchestratorError, RuntimeFault, OSError)
 """What goes wrong in a way that people can do something about."""
-_State = tuple[tuple[int, int, int] | None, frozenset[str]]
+_File = tuple[int, int, int] | None
+_State = tuple[_File, frozenset[str]]
 
 
 def changes_of(before: Plan, after: Plan, settings: Settings) -> PlanChanges:
@@ -85,16 +86,20 @@ class PlanReload:
         held = frozenset(
             cell for cell in self._approvals.held if self._path.match(name_of(cell)[0])
         )
+        return self._file(), held
+
+    def _file(self) -> _File:
         try:
             found = self._path.stat()
         except OSError:
-            return None, held
-        return (found.st_mtime_ns, found.st_size, found.st_ino), held
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
 
     async def _read(self, loops: PlanLoops) -> None:
         """Read the file; one that cannot be run is told once, and the loaded one stays."""
         settings = self._engine.shared.settings()
         damaged: dict[str, Damaged] = {}
+        file = self._file()
         try:
             plan = load_plan(self._path, self._approvals)
             changes = changes_of(self._plan, plan, settings)
@@ -104,7 +109,7 @@ class PlanReload:
             loops.note(f"{problem}; the plan as it was read before goes on")
             return
         finally:
-            self._seen = self._state()
+            self._seen = file, self._state()[1]  # what was written meanwhile is read next
         self._plan = plan
         told = dict[str, list[str]]()
         try:
