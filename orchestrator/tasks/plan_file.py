@@ -71,7 +71,7 @@ def require_agents(path: Path, tasks: Sequence[Task], plan: Plan) -> None:
 
 def write_plan(path: Path, tasks: Sequence[Task], *, head: Sequence[str], append: bool) -> None:
     """Write the plan, or add to the one that is there; the file is replaced in one step."""
-    old = path.read_text("utf-8") if append else ""
+    old = path.read_bytes().decode() if append else ""  # with its ends of lines
     if path.suffix == ".json":
         data = json.loads(old) if append else {}
         data["tasks"] = [*data.get("tasks", ()), *map(form_of_task, tasks)]

@@ -54,10 +54,11 @@ def test_an_import_writes_a_plan_that_can_be_run(world: World) -> None:
 
 def test_an_import_again_adds_only_what_is_new(world: World) -> None:
     plan, prd = world.repo / "loopwright.plan.toml", world.repo / "PRD.md"
-    plan.write_text('# mine\n[[tasks]]\nid = "US-001"\ntitle = "Another one"\n# end')
+    plan.write_bytes(b'# mine\r\n[[tasks]]\nid = "US-001"\ntitle = "Another one"\n# end')
     prd.write_text(PRD)
     world.call("tasks", "import", "PRD.md", "--append")
     text = plan.read_text()
+    assert plan.read_bytes().startswith(b"# mine\r\n[[tasks]]\n")
     assert text.startswith('# mine\n[[tasks]]\nid = "US-001"\ntitle = "Another one"\n# end\n')
     ids = {each["id"]: each.get("dependencies", []) for each in plan_at(plan)}
     assert ids == {"US-001": [], "US-001-2": [], "US-002": ["US-001-2"]}
