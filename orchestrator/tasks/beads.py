@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 FORM = "issues of beads"
 _OVER = {"closed": "done", "tombstone": "deleted", "deferred": "deferred", "pinned": "pinned"}
 _WAITS = ("blocks", "conditional-blocks", "waits-for")
+_LISTS = ("labels", "dependencies")
 _NO_WORK = ("epic", "molecule", "message", "merge-request", "gate", "event", "agent")
 
 
@@ -35,6 +36,8 @@ def read(text: str, where: str) -> FoundTasks:
             continue
         if not isinstance(issue, dict) or not issue.get("id") or not issue.get("title"):
             problems.append(f"{where}:{number}: an issue needs an id and a title")
+        elif wrong := [each for each in _LISTS if not isinstance(issue.get(each) or [], list)]:
+            problems.append(f"{where}:{number}: `{wrong[0]}` is no list")
         elif issue.get("issue_type") not in _NO_WORK:
             tasks.append(_task(issue, number))
     # What is not in the file, such as an epic, is nothing to wait for.

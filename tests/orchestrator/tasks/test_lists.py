@@ -302,6 +302,7 @@ def test_issues_of_beads_wait_for_what_blocks_them(tmp_path: Path) -> None:
         ("PRD.md", "# no box\n", "holds no tasks that can be read"),
         ("x.jsonl", '{"id": "a", "title": "t"}\n{', "x.jsonl:2: no JSON"),
         ("x.jsonl", '\n{"id": "a"}', "x.jsonl:2: an issue needs an id and a title"),
+        ("x.jsonl", '{"id": "a", "title": "t", "labels": 7}', "x.jsonl:1: `labels` is no list"),
         ("PRD.md", "- [ ] T001 a (depends on T009)\n", "PRD.md:1: T001 waits for T009"),
         ("PRD.md", "- [ ] T001 a\n- [x] T001 b\n", "PRD.md:2: T001 stands for another task in"),
         ("PRD.md", "- [ ] A-1: a, after A-2\n- [ ] A-2: b, after A-1\n", "form a cycle"),
