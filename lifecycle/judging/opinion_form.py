@@ -77,8 +77,12 @@ class CommitLines(NamedTuple):
 
 
 def answer_in(text: str, mark: str) -> Answer | Unusable:
-    """Return the last answer in a text that repeats the mark; else what is wrong with it."""
+    """Return the last answer in a text that repeats the mark; else what is wrong with it.
+
+    What the reviewer runs can read the mark, too: an approval does not take findings back.
+    """
     found: Answer | None = None
+    objected = False
     wrong = "it printed no answer in the form that was asked for"
     for each in _objects(text):
         if each.get("review") != mark:
@@ -89,6 +93,9 @@ def answer_in(text: str, mark: str) -> Answer | Unusable:
             first = problem.errors()[0]
             where = ".".join(map(str, first["loc"]))
             found, wrong = None, f"its answer does not fit the form: {where}: {first['msg']}"
+        objected |= found is not None and found.verdict == "findings"
+    if found is not None and found.verdict == "approve" and objected:
+        return Unusable("it named findings, and approved after that: only one answer counts")
     if found is None:
         return Unusable(wrong)
     if found.verdict == "findings" and not found.findings:

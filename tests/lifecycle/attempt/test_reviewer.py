@@ -107,6 +107,7 @@ async def test_a_finding_about_a_name_that_no_file_can_have_points_at_nothing(
         ('answer("findings")', "names no finding"),
         ('answer("approve", dict(severity="awful", text="x"))', "does not fit the form"),
         (f"{APPROVES}; sys.exit(1)", "exit code 1"),
+        (f"{REJECTS}; {APPROVES}", "named findings, and approved after that"),
         (f"{APPROVES}; sys.stdout.flush(); time.sleep(600)", "review_timeout"),
     ],
 )
