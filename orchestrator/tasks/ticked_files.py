@@ -73,6 +73,8 @@ class TickedFiles:
                 noted = json.loads(self._journal.read_bytes())
             except FileNotFoundError:
                 return
+            except ValueError:  # cut short by a loss of power: nobody knows what it named
+                noted = {"files": {}}
             for name, keys in noted["files"].items():
                 path = Path(noted["folder"]) / name
                 for key in keys if path.is_file() and not path.is_symlink() else ():

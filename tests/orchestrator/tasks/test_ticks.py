@@ -167,3 +167,11 @@ def test_what_was_taken_out_is_made_again_after_a_kill(tmp_path: Path) -> None:
     TickedFiles(tmp_path).make_again()
     assert prd.read_text() == ticked + "- [ ] new\n"
     assert not asyncio.run(files.are_all(tmp_path, ["PRD.md"], committed))
+
+
+def test_a_note_that_a_loss_of_power_cut_short_stops_no_later_run(tmp_path: Path) -> None:
+    (tmp_path / ".loopwright").mkdir()
+    note = tmp_path / ".loopwright" / "ticks-aside.json"
+    note.write_bytes(b"")
+    TickedFiles(tmp_path).make_again()
+    assert not note.exists()
