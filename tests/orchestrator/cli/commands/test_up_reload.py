@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
+from lifecycle.plan import Plan
+from lifecycle.settings import Settings
+from orchestrator.config.plans import load_plan
+from orchestrator.runner import plan_reload
 from tests.orchestrator.loopkit import DONE, of_store, until
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
     from lifecycle.store.sqlite.store import SqliteStore
     from tests.orchestrator.loopkit import Live, World
@@ -124,3 +131,29 @@ def test_a_paused_task_that_comes_into_the_plan_stays_paused(world: World) -> No
         (world.folder / "go").touch()
         world.comes_to("Completed", "agent-N")
     assert world.row("agent-P")["work_kind"] == "Suspended"
+
+
+async def test_what_is_written_during_a_reading_is_read_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, told, real = tmp_path / "plan.toml", list[str](), load_plan
+    shared = SimpleNamespace(settings=Settings)
+    reload = plan_reload.PlanReload(
+        cast("Any", SimpleNamespace(shared=shared)), path, Plan(tasks=()),
+        cast("Any", SimpleNamespace(held=())),
+    )  # fmt: skip
+    loops = cast("Any", SimpleNamespace(note=told.append))
+
+    def slowly(path: Path, approvals: Any) -> Plan:
+        try:
+            return real(path, approvals)
+        finally:
+            if not told:
+                path.write_text("a = 1\nand this is no TOML")
+
+    monkeypatch.setattr(plan_reload, "load_plan", slowly)
+    path.write_text("no TOML at all")
+    await reload.look(loops)
+    await reload.look(loops)
+    await reload.look(loops)
+    assert ["plan.toml:2" in text for text in told] == [False, True]
