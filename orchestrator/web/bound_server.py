@@ -15,6 +15,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.shortage_retry import patiently
+from orchestrator.background.own_output import output_file
 from orchestrator.errors import OrchestratorError
 from orchestrator.web.links import sign_in_link
 from orchestrator.web.token import VARIABLE, WORKER_VARIABLE
@@ -92,8 +93,11 @@ class BoundServer:
                         self.say(server.url)
                     else:
                         runner.tell(f"the API is at {server.url}, its token in {self.token.place}")
-                        link = sign_in_link(server.url, self.token.value, now=runner.now())
-                        runner.tell(f"sign in (once, within 15 min): {link}")
+                        if output_file():  # a file keeps what is for one person and now
+                            runner.tell("sign in: `loopwright serve --link` prints a link")
+                        else:
+                            link = sign_in_link(server.url, self.token.value, now=runner.now())
+                            runner.tell(f"sign in (once, within 15 min): {link}")
                     await over()
 
 

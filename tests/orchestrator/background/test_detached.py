@@ -138,6 +138,9 @@ def test_serve_goes_on_too_and_answers(world: World) -> None:
     assert httpx.get(f"{found['url']}/healthz", trust_env=False).status_code == 200
     assert f"at {found['url']}" in world.call("ps").stderr
     assert found["url"] in world.call("serve", "--link").stdout
+    log = (world.repo / ".loopwright" / "serve.log").read_text()
+    assert "login?token" not in log
+    assert "loopwright serve --link" in log
     assert world.json("down")["ended"]
     with pytest.raises(httpx.TransportError):
         httpx.get(f"{found['url']}/healthz", trust_env=False)
