@@ -8,6 +8,8 @@ import stat
 import sys
 from pathlib import Path
 
+from runtime.git.ownership import STATE_FOLDER
+
 _LONGEST_PATH = 1024
 
 
@@ -20,6 +22,14 @@ def output_file() -> str:
         return _path_of(descriptor)
     except (OSError, ValueError, AttributeError):
         return ""
+
+
+def is_kept() -> bool:
+    """Tell whether our output goes to a log of ours, which keeps what was for one person and now.
+
+    A file that somebody named on the command line is theirs: it gets what a terminal would.
+    """
+    return Path(output_file()).parent.name == STATE_FOLDER
 
 
 def _path_of(descriptor: int) -> str:

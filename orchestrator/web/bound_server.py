@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from lifecycle.shortage_retry import patiently
-from orchestrator.background.own_output import output_file
+from orchestrator.background.own_output import is_kept
 from orchestrator.errors import OrchestratorError
 from orchestrator.web.links import sign_in_link
 from orchestrator.web.token import VARIABLE, WORKER_VARIABLE
@@ -93,7 +93,7 @@ class BoundServer:
                         self.say(server.url)
                     else:
                         runner.tell(f"the API is at {server.url}, its token in {self.token.place}")
-                        if output_file():  # a file keeps what is for one person and now
+                        if is_kept():
                             runner.tell("sign in: `loopwright serve --link` prints a link")
                         else:
                             link = sign_in_link(server.url, self.token.value, now=runner.now())

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.background.own_output import output_file
+from orchestrator.background.own_output import is_kept
 from orchestrator.background.readiness import ready
 from orchestrator.cli import run_loops
 from orchestrator.cli.detach import start_detached, with_detach
@@ -233,7 +233,7 @@ def _say_where(
     else:
         also = f": {token.value}" if options.show_token else ""
         say(f"{url} (token in {token.place}{also})")
-        if output_file():  # a file keeps what is for one person and now
+        if is_kept():
             say("sign in: `loopwright serve --link` prints a link")
         else:
             say(f"sign in (once, within 15 min): {link}")
